@@ -1,0 +1,1 @@
+"""bkgen: one Buildkite pipeline from a folder of GPU test directories."""

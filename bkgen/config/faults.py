@@ -1,0 +1,152 @@
+"""What pydantic found wrong, said in the words of the file its author wrote."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from bkgen.errors import Diagnostic, did_you_mean, nearest
+from bkgen.scalars import described
+from bkgen.yamlio import Document
+
+_SHAPES = {"map": "a map", "list": "a list", "text": "text", "other": "a scalar", "star": "'*'", "number": "a number"}
+
+
+def diagnostics(error: ValidationError, document: Document, model: type[BaseModel]) -> Iterator[Diagnostic]:
+    """One diagnostic for each fault in `error`, with its place in `document`."""
+    schema: dict[str, Any] | None = None
+    for fault in error.errors(include_url=False):
+        path, rest = _path(fault["loc"], document.value)
+        if fault["type"] == "extra_forbidden":
+            schema = schema or model.model_json_schema()
+            known = known_keys(schema, path[:-1])
+            name = str(fault["loc"][-1])
+            yield Diagnostic(
+                "spec-unknown-key", "unknown key", _unknown_hint(name, known), document.position(path), dotted(path)
+            )
+            continue
+        message, hint = _said(fault, rest)
+        position = document.position(path, of_key=fault["type"] == "missing")
+        yield Diagnostic("spec-value", message, hint, position, dotted(path))
+
+
+def _unknown_hint(name: str, known: Iterable[str]) -> str:
+    names = sorted(set(known))
+    if nearest(name, names) is None and name.startswith("x-"):
+        return "x- keys are for the top of a file"
+    return did_you_mean(name, names)
+
+
+def dotted(path: Iterable[str | int]) -> str:
+    """`steps[0].pod.gpus`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+    return text
+
+
+def _path(loc: tuple[int | str, ...], value: Any) -> tuple[list[str | int], list[str]]:
+    # Between the keys, pydantic's location also names the union members it tried; the document does not.
+    path: list[str | int] = []
+    rest: list[str] = []
+    for part in loc:
+        if isinstance(value, Mapping) and part in value:
+            path.append(part)
+            value = value[part]  # type: ignore[index]
+            rest = []
+        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+            path.append(part)
+            value = value[part]
+            rest = []
+        elif isinstance(part, str):
+            rest.append(part)
+    return path, rest
+
+
+def _said(fault: Mapping[str, Any], rest: list[str]) -> tuple[str, str]:
+    kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
+    if kind == "missing":
+        name = str(fault["loc"][-1])
+        return f"the key '{name}' is missing", f"add '{name}: …'"
+    if kind in {"value_error", "assertion_error"}:
+        return str(context["error"]), _value_hint(str(context["error"]))
+    if kind == "literal_error":
+        return f"{described(given)} is not one of {context['expected']}", _literal_hint(given, context["expected"])
+    if kind in {"union_tag_invalid", "union_tag_not_found"}:
+        wanted = [_SHAPES.get(tag.strip(" '"), tag) for tag in context.get("expected_tags", "").split(",")]
+        return f"{' or '.join(dict.fromkeys(wanted))} is wanted, not {described(given)}", "see docs/reference for the forms"
+    wanted_by_type = {
+        "string_type": "text", "dict_type": "a map", "model_type": "a map", "model_attributes_type": "a map",
+        "list_type": "a list", "tuple_type": "a list", "bool_type": "true or false", "int_type": "a whole number",
+        "none_required": "nothing",
+    }  # fmt: skip
+    if kind in wanted_by_type:
+        return f"{wanted_by_type[kind]} is wanted, not {described(given)}", _type_hint(kind, given, rest)
+    bounds = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le"), "greater_than": ("more than", "gt")}
+    if kind in bounds:
+        words, name = bounds[kind]
+        bound = context[name]
+        return f"{given} is out of range: it must be {words} {bound:g}", f"write a number that is {words} {bound:g}"
+    if kind == "string_too_long":
+        return f"longer than {context['max_length']} characters", "shorten it"
+    if kind == "too_short":
+        return "the list is empty", "write at least one item, or remove the key"
+    return str(fault["msg"]), "see docs/reference for the forms"
+
+
+def _value_hint(message: str) -> str:
+    if "step has no type" in message:
+        return "write 'command: ./run.sh', or remove the step"
+    if "quotes" in message or "write true or false" in message:
+        return "numbers and booleans are written without quotes: 4, true, false"
+    if "whole number" in message:
+        return "write a decimal number without sign, point, leading zero or underscore, such as 12"
+    return "see docs/reference for the forms"
+
+
+def _literal_hint(given: object, expected: str) -> str:
+    names = [name.strip(" '") for name in expected.replace(" or ", ", ").split(",")]
+    return did_you_mean(str(given), names)
+
+
+def _type_hint(kind: str, given: object, _rest: list[str]) -> str:
+    if kind == "string_type" and given is None:
+        return "write a text after the ':', or remove the key"
+    if kind == "string_type" and isinstance(given, (dict, list)):
+        return "quote text that holds ': ' or starts with '[' or '{'"
+    if kind in {"list_type", "tuple_type"}:
+        return "start each item on a line of its own with '- '"
+    return "indent 'key: value' lines below it"
+
+
+def known_keys(schema: Mapping[str, Any], path: Iterable[str | int]) -> set[str]:
+    """The keys a JSON Schema knows at `path`, over all alternatives."""
+    definitions = schema.get("$defs", {})
+
+    def opened(node: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+        if "$ref" in node:
+            yield from opened(definitions[node["$ref"].rsplit("/", 1)[1]])
+            return
+        yield node
+        for union in ("anyOf", "oneOf", "allOf"):
+            for member in node.get(union, ()):
+                yield from opened(member)
+
+    def below(node: Mapping[str, Any], part: str | int) -> Iterator[Mapping[str, Any]]:
+        for member in opened(node):
+            found: Any = None
+            if isinstance(part, int):
+                found = member.get("items")
+            elif part in member.get("properties", {}):
+                found = member["properties"][part]
+            else:
+                found = member.get("additionalProperties")
+            if isinstance(found, Mapping):
+                yield found
+
+    nodes: list[Mapping[str, Any]] = [schema]
+    for part in path:
+        nodes = [found for node in nodes for found in below(node, part)]
+    return {key for node in nodes for member in opened(node) for key in member.get("properties", {})}

@@ -1,0 +1,157 @@
+"""Reads `bkgen.yml` and every suite; all mistakes of all files come out together."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import TypeVar
+
+from pydantic import BaseModel, ValidationError
+
+from bkgen.config.faults import diagnostics
+from bkgen.config.trees import DIRECTORY, SYMLINK, Tree
+from bkgen.errors import Diagnostic, Position, UserError
+from bkgen.scalars import described
+from bkgen.spec.references import setting_problems, suite_problems
+from bkgen.spec.settings import Settings
+from bkgen.spec.suite import Suite, SuiteSpec
+from bkgen.yamlio import Document, load
+
+SETTINGS_FILE = "bkgen.yml"
+M = TypeVar("M", bound=BaseModel)
+_SUITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """What a repository says: its settings with their file, and its suites by name."""
+
+    settings: Settings
+    settings_source: Document
+    suites: tuple[Suite, ...]
+
+
+def load_configuration(tree: Tree) -> Configuration:
+    """Everything below `tree`. UserError with all problems of settings and suites at once."""
+    problems: list[Diagnostic] = []
+    settings, source = _settings(tree, problems)
+    suites = _suites(tree, settings.tests_dir, problems) if settings else ()
+    if settings:
+        problems += setting_problems(settings, source)
+        for suite in suites:
+            problems += suite_problems(suite, settings)
+    if any(problem.severity == "error" for problem in problems) or settings is None:
+        raise UserError(problems)
+    return Configuration(settings, source, suites)
+
+
+def _settings(tree: Tree, problems: list[Diagnostic]) -> tuple[Settings | None, Document]:
+    data = tree.read(SETTINGS_FILE)
+    empty = Document(SETTINGS_FILE, "", {})
+    if data is None:
+        return Settings(), empty
+    try:
+        document = load(data, SETTINGS_FILE)
+        value = {} if document.value is None else _without_extensions(document.value)
+        return _validated(Settings, value, document), document
+    except UserError as error:
+        problems += error.diagnostics
+        return None, empty
+
+
+def _without_extensions(value: object) -> object:
+    if isinstance(value, dict) and any(str(key).startswith("x-") for key in value):
+        return {key: item for key, item in value.items() if not str(key).startswith("x-")}
+    return value
+
+
+def _validated(model: type[M], value: object, document: Document) -> M:
+    if not isinstance(value, dict):
+        raise UserError.single(
+            "spec-value",
+            f"the file must be a map of keys, not {described(value)}",
+            "put 'steps:' above the list" if isinstance(value, list) else "start with 'key: value' lines",
+            position=document.position(()),
+        )
+    try:
+        return model.model_validate(value)
+    except ValidationError as error:
+        raise UserError(diagnostics(error, document, model)) from None
+
+
+def _suites(tree: Tree, tests_dir: str, problems: list[Diagnostic]) -> tuple[Suite, ...]:
+    suites = []
+    for name, mode in tree.entries(tests_dir).items():
+        if name.startswith((".", "_")) or mode not in {DIRECTORY, SYMLINK}:
+            continue
+        directory = f"{tests_dir}/{name}"
+        try:
+            suite = _suite(tree, name, mode, directory)
+        except UserError as error:
+            problems += error.diagnostics
+        else:
+            if suite is not None:
+                suites.append(suite)
+    return tuple(suites)
+
+
+def _suite(tree: Tree, name: str, mode: str, directory: str) -> Suite | None:
+    if mode == SYMLINK:
+        raise UserError.single(
+            "suite-symlink", "a suite cannot be a symlink", "make it a directory", position=Position(directory)
+        )
+    entries = tree.entries(directory)
+    if not entries:
+        return None
+    problems = list(_directory_problems(name, directory, entries))
+    path = f"{directory}/pipeline.yml"
+    data = tree.read(path) if entries.get("pipeline.yml") not in {None, SYMLINK, DIRECTORY} else None
+    if data is None:
+        raise UserError(problems)
+    try:
+        suite = _parsed(name, directory, load(data, path))
+    except UserError as error:
+        raise UserError([*problems, *error.diagnostics]) from None
+    if problems:
+        raise UserError(problems)
+    return suite
+
+
+def _directory_problems(name: str, directory: str, entries: dict[str, str]) -> Iterable[Diagnostic]:
+    if not _SUITE_NAME.match(name):
+        yield Diagnostic(
+            "suite-name",
+            f"'{name}' cannot be a suite's name",
+            "use letters, digits, '_', '.', '-', sixty at most, or start it with '_' if it is not a suite",
+            Position(directory),
+        )
+    for file in ("pipeline.yml", "run.sh"):
+        if file not in entries:
+            yield Diagnostic(
+                "suite-incomplete",
+                f"the suite has no {file}",
+                f"add {file}, or start the directory's name with '_' if it is not a suite",
+                Position(directory, 1, 1),
+            )
+        elif entries[file] in {SYMLINK, DIRECTORY}:
+            kind = "a symlink" if entries[file] == SYMLINK else "a directory"
+            yield Diagnostic(
+                "suite-symlink",
+                f"{file} is {kind}, not a file",
+                "keep the file itself in the suite's directory",
+                Position(f"{directory}/{file}", 1, 1),
+            )
+
+
+def _parsed(name: str, directory: str, document: Document) -> Suite:
+    value = document.value
+    if value is None:
+        raise UserError.single(
+            "spec-empty",
+            "the file is empty",
+            "write at least 'description: …', or 'steps:' with one step",
+            position=Position(document.file, 1, 1),
+        )
+    spec = _validated(SuiteSpec, _without_extensions(value), document)
+    return Suite(name, directory, spec, document)

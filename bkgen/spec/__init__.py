@@ -1,0 +1,1 @@
+"""What users write, as frozen types: `pipeline.yml` (`SuiteSpec`) and `bkgen.yml` (`Settings`)."""

@@ -1,0 +1,232 @@
+"""The parts of a Buildkite pipeline that are passed on as they are: checked, and still plain dicts.
+
+Source: Buildkite's step reference and its published pipeline schema.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+from pydantic import BeforeValidator, ConfigDict, Field, Tag, WithJsonSchema
+from pydantic.types import Discriminator
+from typing_extensions import TypedDict
+
+from bkgen.scalars import described
+from bkgen.spec.types import Anything, Boolean, Env, Integer, Positive, Text, TextList
+
+_CLOSED = ConfigDict(extra="forbid")
+
+
+def kind_of(value: object) -> str:
+    """The tag of a value in a union by shape: `map`, `list`, `text` or `other`."""
+    if isinstance(value, dict):
+        return "map"
+    if isinstance(value, list):
+        return "list"
+    return "text" if isinstance(value, str) else "other"
+
+
+class Dependency(TypedDict, total=False):
+    """`{step, allow_failure}` of `depends_on`."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    step: Text
+    allow_failure: Boolean
+
+
+DependsOnItem = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[Dependency, Tag("map")], Discriminator(kind_of)
+]
+DependsOn = Annotated[
+    Annotated[Text, Tag("text")] | Annotated[list[DependsOnItem], Tag("list")] | Annotated[None, Tag("other")],
+    Discriminator(kind_of),
+]
+
+Agents = Annotated[
+    Annotated[dict[str, Text], Tag("map")] | Annotated[list[Text], Tag("list")], Discriminator(kind_of)
+]
+
+
+ExitStatus = Annotated[
+    Annotated[Literal["*"], Tag("star")]
+    | Annotated[list[Annotated[Integer, Field(ge=-10, le=255)]], Tag("list")]
+    | Annotated[Annotated[Integer, Field(ge=-10, le=255)], Tag("number")],
+    Discriminator(lambda v: "star" if v == "*" else ("list" if isinstance(v, list) else "number")),
+]
+
+SignalReason = Literal[
+    "*", "none", "agent_incompatible", "agent_refused", "agent_stop", "cancel", "process_run_error",
+    "signature_rejected", "stack_error",
+]  # fmt: skip
+
+
+class AutomaticRetry(TypedDict, total=False):
+    """One rule of `retry.automatic`; its conditions are joined by AND, the first rule that matches wins."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    exit_status: ExitStatus
+    limit: Annotated[Integer, Field(ge=0, le=10)]
+    signal: Text
+    signal_reason: SignalReason
+
+
+class ManualRetry(TypedDict, total=False):
+    """`retry.manual`."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    allowed: Boolean
+    permit_on_passed: Boolean
+    reason: Text
+
+
+class NativeRetry(TypedDict, total=False):
+    """Buildkite's own form of `retry`."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    automatic: Annotated[
+        Annotated[AutomaticRetry, Tag("map")]
+        | Annotated[list[AutomaticRetry], Tag("list")]
+        | Annotated[Boolean, Tag("text")]
+        | Annotated[Boolean, Tag("other")],
+        Discriminator(kind_of),
+    ]
+    manual: Annotated[
+        Annotated[ManualRetry, Tag("map")] | Annotated[Boolean, Tag("text")] | Annotated[Boolean, Tag("other")],
+        Discriminator(kind_of),
+    ]
+
+
+class SoftFailRule(TypedDict, total=False):
+    """One entry of `soft_fail`."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    exit_status: ExitStatus
+
+
+SoftFail = Annotated[
+    Annotated[list[SoftFailRule], Tag("list")] | Annotated[Boolean, Tag("text")] | Annotated[Boolean, Tag("other")],
+    Discriminator(lambda v: "other" if isinstance(v, dict) else kind_of(v)),
+]
+
+
+def _skip(value: object) -> object:
+    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+
+
+Skip = Annotated[bool | Annotated[str, Field(max_length=70)], BeforeValidator(_skip)]
+
+
+def _matrix_element(value: object) -> object:
+    if not isinstance(value, str):
+        raise ValueError(f"a matrix element is text, a number or a boolean, not {described(value)}")
+    return value
+
+
+MatrixElement = Annotated[
+    str, BeforeValidator(_matrix_element), WithJsonSchema({"type": ["string", "number", "boolean"]})
+]
+"""The agent turns every element into text, so the text that was written is what it gets."""
+
+
+Adjustment = TypedDict(
+    "Adjustment",
+    {
+        "with": Annotated[
+            Annotated[dict[str, MatrixElement], Tag("map")]
+            | Annotated[list[MatrixElement], Tag("list")]
+            | Annotated[MatrixElement, Tag("text")],
+            Discriminator(kind_of),
+        ],
+        "skip": Skip,
+        "soft_fail": SoftFail,
+        "env": Env,
+    },
+    total=False,
+)
+Adjustment.__pydantic_config__ = _CLOSED  # type: ignore[attr-defined]
+
+
+class MatrixSetup(TypedDict, total=False):
+    """`matrix` with `setup` and `adjustments`."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    setup: Annotated[
+        Annotated[dict[str, list[MatrixElement]], Tag("map")] | Annotated[list[MatrixElement], Tag("list")],
+        Discriminator(kind_of),
+    ]
+    adjustments: list[Adjustment]
+
+
+Matrix = Annotated[
+    Annotated[MatrixSetup, Tag("map")] | Annotated[list[MatrixElement], Tag("list")], Discriminator(kind_of)
+]
+
+Plugins = Annotated[
+    Annotated[
+        list[
+            Annotated[
+                Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)
+            ]
+        ],
+        Tag("list"),
+    ]
+    | Annotated[dict[str, Anything], Tag("map")],
+    Discriminator(kind_of),
+]
+
+Secrets = Annotated[
+    Annotated[list[Text], Tag("list")] | Annotated[dict[str, Text], Tag("map")], Discriminator(kind_of)
+]
+
+
+class CacheMap(TypedDict, total=False):
+    """`cache` as a map."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    paths: TextList
+    size: Text
+    name: Text
+
+
+Cache = Annotated[
+    Annotated[CacheMap, Tag("map")] | Annotated[list[Text], Tag("list")] | Annotated[Text, Tag("text")],
+    Discriminator(kind_of),
+]
+
+Notify = list[
+    Annotated[Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)]
+]
+NOTIFY_CHANNELS = frozenset(
+    {"email", "basecamp_campfire", "slack", "webhook", "pagerduty_change_event", "github_commit_status", "github_check"}
+)
+
+
+class IncludeExclude(TypedDict, total=False):
+    """`if_changed` as a map."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    include: TextList
+    exclude: TextList
+
+
+IfChanged = Annotated[
+    Annotated[IncludeExclude, Tag("map")] | Annotated[list[Text], Tag("list")] | Annotated[Text, Tag("text")],
+    Discriminator(kind_of),
+]
+
+
+class TriggeredBuild(TypedDict, total=False):
+    """`build` of a trigger step."""
+
+    __pydantic_config__ = _CLOSED  # type: ignore[misc]
+    branch: Text
+    commit: Text
+    env: Env
+    message: Text
+    meta_data: dict[str, Text]
+
+
+Checkout = dict[str, Anything]
+Fields = list[dict[str, Anything]]
+Priority = Integer
+Parallelism = Positive

@@ -1,0 +1,64 @@
+"""A suite: one directory's `pipeline.yml`, as its author wrote it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Any, Protocol
+
+from pydantic import Field
+
+from bkgen.errors import Position
+from bkgen.spec import native
+from bkgen.spec.pod import OptionalPod
+from bkgen.spec.steps import Step, When
+from bkgen.spec.types import Boolean, Env, Spec, Text
+
+
+class SuiteSpec(Spec):
+    """`pipeline.yml`: a Buildkite pipeline and five words more."""
+
+    description: Text = ""
+    """What the suite tests, in a sentence."""
+    interpolate: Boolean = False
+    """The file relies on `$VAR` being filled in at upload."""
+    silence: dict[str, Text] = Field(default_factory=dict)
+    """Warnings that do not apply here: `code: reason`."""
+    when: When = Field(default_factory=When)
+    """Which builds the suite is for."""
+    pod: OptionalPod | None = None
+    """The default pod of the file's command steps."""
+    env: Env | None = None
+    """Environment of every command step."""
+    agents: native.Agents | None = None
+    """Agent tags of every command step."""
+    image: Text | None = None
+    """Buildkite's image attribute of every command step."""
+    priority: native.Priority | None = None
+    """Priority of every command step."""
+    secrets: native.Secrets | None = None
+    """Buildkite secrets of every command step."""
+    notify: native.Notify | None = None
+    """Whom to tell about the build; joined over the selected suites."""
+    steps: Annotated[list[Step] | None, Field(min_length=1)] = None
+    """The steps. Absent: one command step that runs `./run.sh`."""
+
+
+class Located(Protocol):
+    """Something that knows where a field stands in the user's file."""
+
+    @property
+    def file(self) -> str:
+        """The file's path, relative to the repository."""
+
+    def position(self, path: Any, *, of_key: bool = True) -> Position:
+        """Line and column of the field at `path`."""
+
+
+@dataclass(frozen=True, slots=True)
+class Suite:
+    """A suite as the later phases see it: its name, its directory (both with `/`), its spec, its file."""
+
+    name: str
+    directory: str
+    spec: SuiteSpec
+    source: Located
