@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 import yaml
@@ -90,7 +91,7 @@ class Document:
 
         `of_key` points at a map's key rather than at its value.
         """
-        node = _compose(self.text, self.file)
+        node = _composed(self.text, self.file)
         mark = node.start_mark if node else None
         for part in path:
             found = _child(node, part) if node else None
@@ -101,6 +102,12 @@ class Document:
         if mark is None:
             return Position(self.file, 1, 1)
         return Position(self.file, mark.line + 1, mark.column + 1)
+
+
+@lru_cache(maxsize=4)
+def _composed(text: str, file: str) -> Node | None:
+    # A file with a hundred faults is asked for a hundred places.
+    return _compose(text, file)
 
 
 def load(data: bytes, file: str) -> Document:

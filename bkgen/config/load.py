@@ -46,6 +46,15 @@ def load_configuration(tree: Tree) -> Configuration:
     return Configuration(settings, source, suites)
 
 
+def load_settings(tree: Tree) -> Settings:
+    """The settings alone. UserError with their problems."""
+    problems: list[Diagnostic] = []
+    settings, _ = _settings(tree, problems)
+    if settings is None:
+        raise UserError(problems)
+    return settings
+
+
 def _settings(tree: Tree, problems: list[Diagnostic]) -> tuple[Settings | None, Document]:
     data = tree.read(SETTINGS_FILE)
     empty = Document(SETTINGS_FILE, "", {})

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 
 from bkgen.errors import Diagnostic, did_you_mean
 from bkgen.globs import faults
+from bkgen.spec.merge import has_native_pod
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, When
@@ -105,7 +106,7 @@ def _clashes(source: Located, path: Path, step: CommandStep) -> Iterator[Diagnos
 
     if not step.commands_list and step.plugins is None:
         yield clash("command", "the step runs nothing", "write 'command: ./run.sh'", "spec-no-command")
-    if isinstance(step.pod, Pod) and _native_pod(step):
+    if isinstance(step.pod, Pod) and has_native_pod(step):
         yield clash(
             "pod", "the step has a pod and a kubernetes plugin of its own", "keep one: `pod`, or the plugin"
         )
@@ -148,13 +149,6 @@ def _clashes(source: Located, path: Path, step: CommandStep) -> Iterator[Diagnos
                 "time-near-timeout",
                 warning=True,
             )
-
-
-def _native_pod(step: CommandStep) -> bool:
-    plugins = step.plugins or []
-    items = [{name: None} for name in plugins] if isinstance(plugins, dict) else plugins
-    names = [name for item in items for name in (item if isinstance(item, dict) else [item])]
-    return any(str(name).split("#")[0] == "kubernetes" for name in names)
 
 
 def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Iterator[Diagnostic]:

@@ -1,0 +1,5 @@
+"""`python -m bkgen`."""
+
+from bkgen.cli.entry import main
+
+main()

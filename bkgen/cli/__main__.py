@@ -1,0 +1,5 @@
+"""`python -m bkgen.cli`."""
+
+from bkgen.cli.entry import main
+
+main()

@@ -1,0 +1,108 @@
+"""The commands."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import click
+
+from bkgen.build import SOURCES
+from bkgen.cli.facts import Flags, build_from, find_root, offline_workspace
+
+Function = Callable[..., Any]
+
+
+class InOrder(click.Group):
+    """Commands in the order of a day's work, not of the alphabet."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        """The names as they were added."""
+        del ctx
+        return list(self.commands)
+
+
+@click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(package_name="bkgen", message="%(prog)s %(version)s")
+def bkgen() -> None:
+    """One Buildkite pipeline from a folder of GPU test directories: what changed decides what runs."""
+
+
+def build_options(function: Function) -> Function:
+    """The flags that set a fact of the build; for trying things out on a laptop."""
+    options = [
+        click.option("--label", "labels", multiple=True, metavar="LABEL", help="The pull request carries LABEL."),
+        click.option("--source", type=click.Choice(SOURCES), help="What started the build."),
+        click.option("--cadence", metavar="NAME", help="The cadence, as BKGEN_CADENCE names it."),
+        click.option("--branch", metavar="NAME", help="The branch that is built."),
+        click.option("--base", metavar="REV", help="Compare with REV instead of the default branch."),
+        click.option(
+            "--changed", multiple=True, metavar="FILE…", help="These files changed; git is not asked."
+        ),
+    ]
+    for option in reversed(options):
+        function = option(function)
+    return function
+
+
+def complete_suites(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
+    """Suite names for the shell."""
+    from bkgen.errors import BkgenError
+
+    try:
+        _, configuration = offline_workspace(find_root(Path.cwd()))
+    except BkgenError:
+        return []
+    return [suite.name for suite in configuration.suites if suite.name.startswith(incomplete)]
+
+
+suites_argument = click.argument("suites", nargs=-1, metavar="[SUITE[/STEP]]…", shell_complete=complete_suites)
+
+
+@dataclass(frozen=True, slots=True)
+class Output:
+    """How a command answers."""
+
+    as_json: bool
+
+
+@bkgen.command()
+@suites_argument
+@build_options
+@click.option("--dry-run", is_flag=True, help="Print the pipeline instead of uploading it.")
+@click.option("--json", "as_json", is_flag=True, help="With --dry-run: the document as JSON.")
+@click.option(
+    "--wait-for-checks", multiple=True, metavar="NAME", help="Hold the upload back until this GitHub check is green."
+)
+def upload(suites: tuple[str, ...], dry_run: bool, as_json: bool, wait_for_checks: tuple[str, ...], **flags: Any) -> None:
+    """The upload step: decide, generate, upload, annotate. Names narrow it to these suites."""
+    from bkgen.cli.uploading import run_upload
+
+    build = build_from(Flags(**flags), os.environ)
+    run_upload(build, Flags(**flags), suites, dry_run=dry_run, as_json=as_json, checks=wait_for_checks)
+
+
+@bkgen.command()
+@click.argument("suites", nargs=-1, required=True, metavar="SUITE[/STEP]…", shell_complete=complete_suites)
+@build_options
+@click.option("--json", "as_json", is_flag=True, help="The document as it would be uploaded, as JSON.")
+@click.option("--pods", is_flag=True, help="Kubernetes Pod manifests instead, for kubectl apply -f -.")
+def render(suites: tuple[str, ...], as_json: bool, pods: bool, **flags: Any) -> None:
+    """The pipeline of these suites as it would be uploaded, whatever changed. Needs no agent, network or cluster."""
+    from bkgen.cli.rendering import run_render
+
+    run_render(build_from(Flags(**flags), os.environ), suites, as_json=as_json, pods=pods)
+
+
+@bkgen.command()
+@suites_argument
+@build_options
+@click.option("--json", "as_json", is_flag=True, help="Every decision with rule, reason, evidence and remedy.")
+def plan(suites: tuple[str, ...], as_json: bool, **flags: Any) -> None:
+    """A table of all suites: what would run, why, and what it costs."""
+    from bkgen.cli.planning import run_plan
+
+    run_plan(build_from(Flags(**flags), os.environ), Flags(**flags), suites, as_json=as_json)

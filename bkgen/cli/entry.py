@@ -1,0 +1,103 @@
+"""One place where every failure becomes a message and an exit code.
+
+    0 well   1 the user must fix something   2 usage   75 a retry may help   3 a bug   130 interrupted
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+from types import FrameType
+from typing import NoReturn
+
+import click
+
+from bkgen.errors import BkgenError, UserError
+
+INTERRUPTED = 130
+BUG = 3
+
+
+def main() -> NoReturn:
+    """Run the command line and exit."""
+    sys.exit(run(sys.argv[1:]))
+
+
+def run(arguments: list[str]) -> int:
+    """Run one command; the exit code. Never raises."""
+    from bkgen.cli.commands import bkgen
+
+    signal.signal(signal.SIGTERM, _terminated)
+    try:
+        bkgen.main(with_listed_files(arguments), prog_name="bkgen", standalone_mode=False)
+        sys.stdout.flush()
+    except click.exceptions.Exit as exit_:
+        return exit_.exit_code
+    except click.ClickException as error:
+        return _usage(error)
+    except (KeyboardInterrupt, click.Abort):
+        say("bkgen: interrupted")
+        return INTERRUPTED
+    except BrokenPipeError:
+        # The reader (head, a pager) has seen enough; Python would complain once more at shutdown.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except BkgenError as error:
+        return _failed(error)
+    except Exception:  # noqa: BLE001 - the one place where a bug becomes a report
+        return _bug()
+    return 0
+
+
+def say(text: str) -> None:
+    """A line for a person: standard error, so that standard output holds the product only."""
+    click.echo(text, err=True)
+
+
+def _terminated(_signum: int, _frame: FrameType | None) -> None:
+    raise KeyboardInterrupt
+
+
+def _usage(error: click.ClickException) -> int:
+    say(f"bkgen: {error.format_message()}")
+    context = getattr(error, "ctx", None)
+    if context is not None:
+        say(f"  hint: {context.command_path} --help")
+    return 2
+
+
+def _failed(error: BkgenError) -> int:
+    if isinstance(error, UserError):
+        for diagnostic in error.diagnostics:
+            say(str(diagnostic))
+        errors = sum(diagnostic.severity == "error" for diagnostic in error.diagnostics)
+        if errors > 1:
+            say(f"bkgen: {errors} errors")
+    else:
+        say(f"bkgen: {error}")
+    return error.exit_code
+
+
+def _bug() -> int:
+    import traceback
+
+    traceback.print_exc()
+    say("bkgen: this is a bug in bkgen\n  hint: report it with the lines above and the command you ran")
+    return BUG
+
+
+def with_listed_files(arguments: list[str]) -> list[str]:
+    """`--changed A B C` as click takes it: `--changed A --changed B --changed C`."""
+    result: list[str] = []
+    listing = False
+    for position, argument in enumerate(arguments):
+        if argument == "--":
+            return result + arguments[position:]
+        if argument == "--changed":
+            listing = True
+            continue
+        if argument.startswith("-"):
+            listing = False
+        result += ["--changed", argument] if listing else [argument]
+    return result

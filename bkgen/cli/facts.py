@@ -1,0 +1,133 @@
+"""From flags, environment, git and files to the values that generation takes."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, cast
+
+from bkgen.build import Build, Source
+from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges
+from bkgen.config.load import SETTINGS_FILE, Configuration, load_configuration, load_settings
+from bkgen.config.trees import CommitTree, Tree, WorkTree
+from bkgen.errors import EnvironmentFailure, UserError
+
+if TYPE_CHECKING:
+    from bkgen.git import Repository
+
+
+@dataclass(frozen=True, slots=True)
+class Flags:
+    """What the command line says about the build."""
+
+    labels: tuple[str, ...] = ()
+    source: str | None = None
+    cadence: str | None = None
+    branch: str | None = None
+    base: str | None = None
+    changed: tuple[str, ...] = ()
+
+
+def build_from(flags: Flags, environ: Mapping[str, str]) -> Build:
+    """The build of the environment, with every fact that a flag sets replaced."""
+    build = Build.from_environ(environ)
+    given: dict[str, object] = {}
+    if flags.labels:
+        given["labels"] = tuple(dict.fromkeys(t.strip() for label in flags.labels for t in label.split(",") if t.strip()))
+    if flags.source is not None:
+        given["source"] = cast("Source", flags.source)
+    if flags.cadence is not None:
+        given["cadence"] = flags.cadence
+    if flags.branch is not None:
+        given["branch"] = flags.branch
+    if flags.base is not None and build.pull_request is not None:
+        given["base_branch"] = flags.base
+    return replace(build, **given) if given else build  # type: ignore[arg-type]
+
+
+def find_root(directory: Path) -> Path:
+    """The repository around `directory`: the nearest folder with `.git`, else with `bkgen.yml`."""
+    folders = [directory, *directory.parents]
+    for marker in (".git", SETTINGS_FILE):
+        for folder in folders:
+            if (folder / marker).exists():
+                return folder
+    raise UserError.single(
+        "no-repository",
+        f"{directory} is in no git repository",
+        "run bkgen inside the checkout whose tests it should plan",
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Workspace:
+    """Where this run reads from: the repository's root, its files, and git where it is asked."""
+
+    root: Path
+    tree: Tree
+    configuration: Configuration
+    changes: Changes
+    specs_from: str | None = None
+
+
+def offline_workspace(root: Path) -> tuple[Tree, Configuration]:
+    """The files on disk alone; git is not asked."""
+    tree = WorkTree(root)
+    return tree, load_configuration(tree)
+
+
+def workspace(build: Build, flags: Flags, environ: Mapping[str, str], say_progress: object = None) -> Workspace:
+    """Configuration and changes of `build`. UserError, EnvironmentFailure."""
+    directory = Path(os.path.realpath(Path.cwd()))
+    if flags.changed:
+        root = find_root(directory)
+        tree: Tree = WorkTree(root)
+        return Workspace(root, tree, load_configuration(tree), listed_changes(flags.changed, root, directory))
+    from bkgen.git import Repository
+
+    repository = Repository.open(directory, environ=environ)
+    tree = WorkTree(repository.root)
+    specs_from = None
+    if build.is_fork:
+        tree, specs_from = _fork_tree(repository, build, tree)
+    configuration = load_configuration(tree)
+    settings = configuration.settings
+    changes = repository.changes(
+        build,
+        default_branch=build.default_branch or settings.default_branch,
+        push_base=settings.filter.push_base,
+        base=flags.base,
+        progress=say_progress,  # type: ignore[arg-type]
+    )
+    return Workspace(repository.root, tree, configuration, changes, specs_from)
+
+
+def _fork_tree(repository: Repository, build: Build, checkout: Tree) -> tuple[Tree, str | None]:
+    """The files of a fork's base commit, unless the base itself trusts the fork's specs.
+
+    The question is put to the base's settings: a fork must not answer it for itself.
+    """
+    branch = build.default_branch or "main"
+    base = repository.base_commit(build, default_branch=branch)
+    if isinstance(base, UnknownChanges):
+        raise EnvironmentFailure(
+            f"the base commit of this fork's pull request is not known: {base.reason}",
+            "its specs cannot be trusted, so nothing is uploaded; retry when the base can be fetched",
+        )
+    settings = load_settings(CommitTree(repository.read_tree(base, [SETTINGS_FILE]), {SETTINGS_FILE: "100644"}))
+    if settings.forks.specs == "head":
+        return checkout, None
+    paths = [SETTINGS_FILE, settings.tests_dir]
+    return CommitTree(repository.read_tree(base, paths), repository.tree_modes(base, paths)), base
+
+
+def listed_changes(paths: tuple[str, ...], root: Path, directory: Path) -> Changes:
+    """`--changed`: these files and no others, given relative to the root or to the current folder."""
+    files = []
+    for path in paths:
+        below = os.path.relpath(directory / path, root)
+        inside = (directory / path).exists() and not (root / path).exists() and not below.startswith("..")
+        files.append(ChangedFile(os.path.normpath(below if inside else path), "M"))
+    return ChangeSet(tuple(dict.fromkeys(files)), "--changed", "--changed", "the files given with --changed")

@@ -1,0 +1,47 @@
+"""`bkgen plan`."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+import click
+
+from bkgen.build import Build
+from bkgen.cli.entry import say
+from bkgen.cli.facts import Flags, Workspace, workspace
+from bkgen.generate.phases import Generation, as_json, generate, select
+
+
+def generation_for(build: Build, flags: Flags, names: tuple[str, ...]) -> tuple[Workspace, Generation]:
+    """Everything up to the verified pipeline, for the named suites or for all."""
+    space = workspace(build, flags, os.environ, say)
+    selection = select(names or build.only, space.configuration.suites)
+    return space, generate(space.configuration, build, space.changes, selection)
+
+
+def run_plan(build: Build, flags: Flags, names: tuple[str, ...], *, as_json: bool) -> None:
+    """Print the plan as a table, or as JSON."""
+    _, generation = generation_for(build, flags, names)
+    click.echo(shown_plan(generation, as_json), nl=False)
+    if not as_json:
+        for warning in (*generation.plan.facts.warnings, *map(str, generation.diagnostics)):
+            say(warning)
+
+
+def shown_plan(generation: Generation, json_wanted: bool) -> str:
+    """The plan for whoever reads standard output."""
+    from bkgen.report.json_form import plan_json
+    from bkgen.report.table import coloured_table, plain_table
+
+    if json_wanted:
+        return as_json(plan_json(generation.plan, generation.diagnostics))
+    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
+        return coloured_table(generation.plan, click.get_terminal_size()[0] if hasattr(click, "get_terminal_size") else _width())
+    return plain_table(generation.plan)
+
+
+def _width() -> int:
+    import shutil
+
+    return shutil.get_terminal_size((100, 24)).columns

@@ -1,0 +1,87 @@
+"""`bkgen upload`: decide, generate, hand over to the agent, annotate."""
+
+from __future__ import annotations
+
+import os
+
+import click
+
+from bkgen.agent import Agent, Batch, deliver
+from bkgen.build import Build
+from bkgen.cli.entry import say
+from bkgen.cli.facts import Flags, Workspace
+from bkgen.cli.planning import generation_for
+from bkgen.cli.rendering import pipeline_text
+from bkgen.errors import Diagnostic, UserError
+from bkgen.generate.phases import Generation
+from bkgen.report.annotation import annotation, failure_annotation, style_of, warnings_of
+from bkgen.report.table import plain_table
+
+
+def run_upload(
+    build: Build, flags: Flags, names: tuple[str, ...], *, dry_run: bool, as_json: bool, checks: tuple[str, ...]
+) -> None:
+    """The main job. With `dry_run` the pipeline goes to standard output and nothing leaves the machine."""
+    agent = Agent.find(os.environ)
+    try:
+        space, generation = generation_for(build, flags, names)
+    except UserError as error:
+        if not dry_run:
+            _annotate_failure(agent, error)
+        raise
+    _tell(space, generation)
+    if dry_run:
+        click.echo(pipeline_text(generation, as_json), nl=False)
+        return
+    if generation.uploads:
+        if checks:
+            _wait(build, checks)
+        _upload(agent, generation, names or build.only)
+    _annotate(agent, generation)
+
+
+def _tell(space: Workspace, generation: Generation) -> None:
+    if space.specs_from is not None:
+        say(f"a fork's pull request: settings and suites are read from the base commit {space.specs_from[:12]}")
+    say(plain_table(generation.plan).rstrip())
+    for warning in warnings_of(generation.plan, generation.diagnostics):
+        say(warning if warning.startswith("warning") else f"warning: {warning}")
+    if generation.plan.is_empty:
+        say("nothing to run: nothing is uploaded")
+
+
+def _upload(agent: Agent | None, generation: Generation, names: tuple[str, ...]) -> None:
+    if agent is None:
+        raise UserError.single(
+            "agent-not-found",
+            "buildkite-agent is not on the path, so nothing was uploaded",
+            "run this in a Buildkite job; on a laptop use `bkgen upload --dry-run` or `bkgen render SUITE`",
+        )
+    batches = [Batch(upload.document, upload.interpolate, upload.keys) for upload in generation.uploads]
+    delivered = deliver(agent, batches, selection=" ".join(sorted(names)) or "all", report=say)
+    if delivered.uploaded:
+        say(f"uploaded {delivered.uploaded} of {len(batches)} documents")
+
+
+def _annotate(agent: Agent | None, generation: Generation) -> None:
+    if agent is None:
+        return
+    warnings = warnings_of(generation.plan, generation.diagnostics)
+    body = annotation(generation.plan, generation.diagnostics)
+    failed = agent.annotate(body, style=style_of(generation.plan, warnings))
+    if failed:
+        say(f"warning: {failed}")
+
+
+def _annotate_failure(agent: Agent | None, error: UserError) -> None:
+    diagnostics: tuple[Diagnostic, ...] = error.diagnostics
+    if agent is not None:
+        failed = agent.annotate(failure_annotation(diagnostics), style="error")
+        if failed:
+            say(f"warning: {failed}")
+
+
+def _wait(build: Build, checks: tuple[str, ...]) -> None:
+    from bkgen.cli.checks import wait_for_checks
+
+    wait_for_checks(build, checks, os.environ, say)

@@ -1,0 +1,133 @@
+"""Admission: which labels count in this build. One pure function from cadence and labels to a policy.
+
+    1. everything            if a scope that subtracts nothing (`all`) is on the pull request
+    2. all minus `minus`     else in a declared cadence
+    3. all minus `minus`     else with a narrower scope on the pull request, the strongest one
+    4. nothing               else
+    5. and whatever the pull request asks for by label, so that a request beats every subtraction
+
+A subtraction is not a veto: a step with another effective label still runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bkgen.build import Build
+from bkgen.errors import UserError, did_you_mean, nearest
+from bkgen.spec.settings import PolicySettings, Scope
+
+REGULAR = "regular"
+
+
+@dataclass(frozen=True, slots=True)
+class UnknownLabel:
+    """A label that has the prefix but that nothing declares, and the one it may have meant."""
+
+    label: str
+    nearest: str | None
+
+    @property
+    def message(self) -> str:
+        """The warning, in one sentence."""
+        hint = f"; did you mean '{self.nearest}'?" if self.nearest else ""
+        return f"the label '{self.label}' selects nothing{hint}"
+
+
+@dataclass(frozen=True, slots=True)
+class Policy:
+    """What this build admits."""
+
+    cadence: str
+    labels: frozenset[str]
+    requested: frozenset[str]
+    scope: str | None
+    unknown: tuple[UnknownLabel, ...]
+    reason: str
+
+
+def resolve_policy(cadence: str, labels: Iterable[str], settings: PolicySettings) -> Policy:
+    """The effective labels of a build of `cadence` whose pull request carries `labels` (exact tokens)."""
+    names = {_stripped(label, settings.label_prefix): label for label in labels}
+    declared = frozenset(settings.labels)
+    requested = declared & names.keys()
+    scope = next((name for name in settings.scopes if name in names), None)
+    widest = next((name for name, body in settings.scopes.items() if name in names and not body.minus), None)
+    if widest is not None:
+        granted, reason = declared, f"the scope label '{names[widest]}' admits everything"
+        scope = widest
+    elif cadence != REGULAR:
+        granted, reason = _minus(declared, settings.cadences[cadence].minus, f"a {cadence} build")
+    elif scope is not None:
+        granted, reason = _minus(declared, settings.scopes[scope].minus, f"the scope label '{names[scope]}'")
+    else:
+        granted, reason = frozenset(), "a regular build admits what asks for no label"
+    if requested:
+        reason += f", and the pull request asks for {', '.join(sorted(requested))}"
+    unknown = tuple(_unknown(names, settings))
+    return Policy(cadence, granted | requested, requested, scope, unknown, reason)
+
+
+def _minus(declared: frozenset[str], minus: tuple[str, ...], who: str) -> tuple[frozenset[str], str]:
+    if not minus:
+        return declared, f"{who} admits every label"
+    return declared - set(minus), f"{who} admits every label but {', '.join(sorted(minus))}"
+
+
+def _stripped(label: str, prefix: str) -> str:
+    return label[len(prefix) :] if prefix and label.startswith(prefix) else label
+
+
+def _unknown(names: Mapping[str, str], settings: PolicySettings) -> Iterable[UnknownLabel]:
+    asked = {_stripped(c.label, settings.label_prefix) for c in settings.cadences.values() if c.label}
+    known = {*settings.labels, *settings.scopes, *asked}
+    for name, label in names.items():
+        if settings.label_prefix and name != label and name not in known:
+            close = nearest(name, known)
+            yield UnknownLabel(label, settings.label_prefix + close if close else None)
+
+
+def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]:
+    """The cadence of `build`, and a warning where one was named in vain.
+
+    A schedule names it by `BKGEN_CADENCE`, else it is the one marked `schedule: true`. A person may
+    name one by hand, a pull request by a label that the settings declare. What a webhook started
+    never inherits it: the variable is often set for the whole pipeline. UserError: unknown name.
+    """
+    if build.cadence is not None and build.cadence not in {REGULAR, *settings.cadences}:
+        raise UserError.single(
+            "build-cadence",
+            f"BKGEN_CADENCE is '{build.cadence}', which the settings do not declare",
+            did_you_mean(build.cadence, {REGULAR, *settings.cadences}, what="declared"),
+        )
+    if build.source == "webhook":
+        asked = _asked_by_label(build.labels, settings)
+        if build.cadence not in {None, REGULAR} and asked is None:
+            return REGULAR, f"BKGEN_CADENCE={build.cadence} is ignored: a push or pull request started this build"
+        return asked or REGULAR, None
+    if build.cadence is not None:
+        return build.cadence, None
+    if build.is_scheduled:
+        return next((name for name, body in settings.cadences.items() if body.schedule), REGULAR), None
+    return _asked_by_label(build.labels, settings) or REGULAR, None
+
+
+def _asked_by_label(labels: Iterable[str], settings: PolicySettings) -> str | None:
+    names = {_stripped(label, settings.label_prefix) for label in labels}
+    for name, cadence in settings.cadences.items():
+        if cadence.label is not None and _stripped(cadence.label, settings.label_prefix) in names:
+            return name
+    return None
+
+
+def widening_labels(settings: PolicySettings, labels: Iterable[str]) -> list[str]:
+    """The pull request labels that would admit something asking for one of `labels`."""
+    wanted = tuple(labels)
+    direct = [settings.label_prefix + label for label in wanted]
+    scopes = [
+        settings.label_prefix + name
+        for name, body in settings.scopes.items()
+        if set(wanted) - set(body.minus if isinstance(body, Scope) else ())
+    ]
+    return direct + scopes

@@ -1,0 +1,1 @@
+"""The phases in order: each takes values and returns one."""

@@ -1,0 +1,134 @@
+"""From a configuration and a change set to verified uploads.
+
+    configuration + facts → plan → pods → pipeline → verified → batches
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from bkgen.buildkite import BuiltPod, Pipeline
+from bkgen.build import Build
+from bkgen.changes import Changes
+from bkgen.config.load import Configuration
+from bkgen.decide.facts import Selection, gather
+from bkgen.errors import Diagnostic, UsageError, UserError, did_you_mean
+from bkgen.generate.verification import verified
+from bkgen.pipeline.batches import split
+from bkgen.pipeline.emit import emit
+from bkgen.pipeline.encode import encode, escape_interpolation
+from bkgen.plan.keys import keyed_steps
+from bkgen.plan.planning import Plan, PlannedStep, make_plan
+from bkgen.pods.build import adopt_native, build_pod
+from bkgen.spec.merge import native_plugin
+from bkgen.spec.pod import Pod
+from bkgen.spec.settings import Settings
+from bkgen.spec.steps import CommandStep
+from bkgen.spec.suite import Suite
+
+
+@dataclass(frozen=True, slots=True)
+class Upload:
+    """One document for one upload: its bytes, whether the agent fills in `$VAR`, and the keys in it."""
+
+    document: bytes
+    interpolate: bool
+    keys: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Generation:
+    """Every intermediate value of one run."""
+
+    configuration: Configuration
+    plan: Plan
+    pipeline: Pipeline
+    diagnostics: tuple[Diagnostic, ...]
+    uploads: tuple[Upload, ...]
+
+
+def generate(configuration: Configuration, build: Build, changes: Changes, selection: Selection) -> Generation:
+    """The whole way. UserError with all errors of plan and verification."""
+    settings = configuration.settings
+    facts = gather(build, settings, configuration.suites, changes, selection)
+    plan = make_plan(configuration.suites, facts)
+    pods = build_pods(plan, settings)
+    pipeline = emit(plan, pods, settings)
+    diagnostics = verified(pipeline, configuration, build)
+    errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
+    if errors:
+        raise UserError(diagnostics)
+    uploads = tuple(_upload(batch) for batch in split(pipeline, settings.limits)) if pipeline.items else ()
+    return Generation(configuration, plan, pipeline, diagnostics, uploads)
+
+
+def build_pods(plan: Plan, settings: Settings) -> dict[str, BuiltPod]:
+    """The pod of every selected command step by key; steps with one `pod` share one built object."""
+    shared: dict[int, BuiltPod] = {}
+    pods: dict[str, BuiltPod] = {}
+    for suite in plan.selected:
+        for step in suite.selected:
+            pod = _pod_of(step, settings, shared)
+            if pod is not None:
+                pods[step.key] = pod
+    return pods
+
+
+def _pod_of(step: PlannedStep, settings: Settings, shared: dict[int, BuiltPod]) -> BuiltPod | None:
+    if not isinstance(step.step, CommandStep):
+        return None
+    pod = step.pod
+    if step.mirror is not None and pod is not False:
+        # A mirror is the step on other hardware: its profile is its name.
+        return build_pod((pod or Pod()).model_copy(update={"profile": step.mirror}), settings)
+    if isinstance(pod, Pod):
+        if id(pod) not in shared:
+            shared[id(pod)] = build_pod(pod, settings)
+        return shared[id(pod)]
+    native = native_plugin(step.step)
+    if native is None or pod is False:
+        return None
+    return shared.setdefault(id(native), adopt_native(native))
+
+
+def _upload(batch: Pipeline) -> Upload:
+    interpolate = batch.interpolate
+    document = batch.document()
+    if interpolate:
+        document["steps"] = [
+            item.body if item.interpolate else escape_interpolation(item.body) for item in batch.items
+        ]
+        if "notify" in document:
+            document["notify"] = escape_interpolation(document["notify"])
+    keys = tuple(step.key for item in batch.items for step in item.steps)
+    return Upload(encode(document), interpolate, keys)
+
+
+def select(names: Sequence[str], suites: Iterable[Suite], *, forced: bool = False) -> Selection:
+    """What `SUITE` and `SUITE/STEP` words name. UsageError for one that names nothing."""
+    known = {suite.name: suite for suite in suites}
+    steps: dict[str, set[str]] = {}
+    whole: set[str] = set()
+    for name in names:
+        suite_name, slash, key = name.strip("/").partition("/")
+        if suite_name not in known:
+            raise UsageError(f"no suite is called '{suite_name}'", did_you_mean(suite_name, known, what="suites"))
+        if not slash:
+            whole.add(suite_name)
+            continue
+        keys = {item.key for item in keyed_steps(known[suite_name])}
+        if key not in keys:
+            hint = did_you_mean(key, keys, what="steps")
+            raise UsageError(f"the suite '{suite_name}' has no step '{key}'", hint)
+        steps.setdefault(suite_name, set()).add(key)
+    narrowed = {name: frozenset(keys) for name, keys in steps.items() if name not in whole}
+    return Selection(frozenset({*whole, *steps}), narrowed or None, forced)
+
+
+def as_json(value: object) -> str:
+    """JSON for programs: stable, readable, newline at the end."""
+    return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
+
+

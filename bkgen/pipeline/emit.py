@@ -1,0 +1,127 @@
+"""The selected steps of a plan as the items of one pipeline."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from bkgen.buildkite import BuiltPod, EmittedStep, Item, Pipeline
+from bkgen.pipeline.steps import emitted_step
+from bkgen.plan.keys import is_group
+from bkgen.plan.planning import Plan, PlannedStep, PlannedSuite
+from bkgen.spec.settings import Settings
+from bkgen.spec.steps import BlockStep, GroupStep, WaitStep
+
+
+def emit(plan: Plan, pods: Mapping[str, BuiltPod], settings: Settings) -> Pipeline:
+    """The pipeline of `plan`; `pods` holds the built pod of each step by key. As many steps out as selected."""
+    selected = plan.selected
+    items: list[Item] = []
+    notify: list[Any] = []
+    for planned in selected:
+        items += _items(planned, pods, settings, alone=len(selected) == 1)
+        notify += [entry for entry in planned.suite.spec.notify or () if entry not in notify]
+    _keep_every_step(selected, items)
+    return Pipeline(tuple(items), tuple(notify))
+
+
+def _items(
+    planned: PlannedSuite, pods: Mapping[str, BuiltPod], settings: Settings, *, alone: bool
+) -> list[Item]:
+    bodies = {step.key: emitted_step(step, pods.get(step.key), settings) for step in planned.selected}
+    interpolate = planned.suite.spec.interpolate
+    if is_group(planned.suite):
+        inside = [step for step in _ordered(planned.selected) if step.group == planned.key]
+        body: dict[str, Any] = {"group": planned.suite.name, "key": planned.key}
+        return [_group(planned.key, body, inside, bodies, interpolate)]
+    items = []
+    for step in _ordered([step for step in planned.selected if step.group is None]):
+        if isinstance(step.step, GroupStep):
+            inside = [inner for inner in _ordered(planned.selected) if inner.group == step.key]
+            items.append(_group(step.key, bodies[step.key], inside, bodies, interpolate, head=step))
+        else:
+            items.append(_single(step, bodies[step.key], interpolate))
+    return items if alone else _fenced(items, planned)
+
+
+def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
+    """More GPUs first, then longer ones, between waits and blocks, which keep their places."""
+    result: list[PlannedStep] = []
+    segment: list[PlannedStep] = []
+    for step in steps:
+        if step.is_work or isinstance(step.step, GroupStep):
+            segment.append(step)
+        else:
+            result += [*_by_cost(segment), step]
+            segment = []
+    return result + _by_cost(segment)
+
+
+def _by_cost(steps: list[PlannedStep]) -> list[PlannedStep]:
+    return sorted(steps, key=lambda step: (-step.gpus, -(step.minutes or 0.0)))
+
+
+def _single(step: PlannedStep, body: dict[str, Any], interpolate: bool) -> Item:
+    emitted = EmittedStep(step.key, body, step.suite.name, step.path)
+    keys = frozenset({step.key})
+    return Item(step.key, body, step.suite.name, (emitted,), step.jobs, keys, frozenset(step.needs), interpolate)
+
+
+def _group(
+    key: str,
+    body: dict[str, Any],
+    inside: list[PlannedStep],
+    bodies: Mapping[str, dict[str, Any]],
+    interpolate: bool,
+    head: PlannedStep | None = None,
+) -> Item:
+    body["steps"] = [bodies[step.key] for step in inside]
+    emitted = [EmittedStep(step.key, bodies[step.key], step.suite.name, step.path) for step in inside]
+    if head is not None:
+        emitted.insert(0, EmittedStep(key, body, head.suite.name, head.path))
+    keys = frozenset({key, *(step.key for step in inside)})
+    needs = frozenset(need for step in [*inside, *([head] if head else [])] for need in step.needs) - keys
+    jobs = 1 + sum(step.jobs for step in inside)
+    suite = (head or inside[0]).suite.name
+    return Item(key, body, suite, tuple(emitted), jobs, keys, needs, interpolate)
+
+
+def _fenced(items: list[Item], planned: PlannedSuite) -> list[Item]:
+    """Waits between a suite's own groups, turned into dependencies so that they hold back no other suite.
+
+    A wait with a condition cannot be said that way and stays; verify warns of it.
+    """
+    kinds = {step.key: step.step for step in planned.selected}
+    result: list[Item] = []
+    before: list[dict[str, Any]] = []
+    fence: list[dict[str, Any]] = []
+    for item in items:
+        step = kinds.get(item.key)
+        if isinstance(step, WaitStep) and step.if_ is None and step.branches is None:
+            fence = [{**entry, "allow_failure": True} if step.continue_on_failure else entry for entry in before]
+            continue
+        fenced = _with_dependencies(item, fence)
+        if isinstance(step, BlockStep):
+            fenced = _with_dependencies(item, before)
+            fence = [{"step": item.key}]
+        result.append(fenced)
+        before.append({"step": item.key})
+    return result
+
+
+def _with_dependencies(item: Item, needed: list[dict[str, Any]]) -> Item:
+    if not needed:
+        return item
+    own = item.body.get("depends_on")
+    listed = [] if own is None else ([own] if isinstance(own, str) else list(own))
+    item.body["depends_on"] = [*listed, *needed]
+    return replace(item, needs=item.needs | {entry["step"] for entry in needed})
+
+
+def _keep_every_step(selected: Iterable[PlannedSuite], items: Iterable[Item]) -> None:
+    # A step that vanishes on the way is a green build that tested nothing.
+    planned = {step.key for suite in selected for step in suite.selected if step.is_work}
+    emitted = {step.key for item in items for step in item.steps}
+    if not planned <= emitted:
+        raise AssertionError(f"planned but not emitted: {sorted(planned - emitted)}")

@@ -1,0 +1,187 @@
+"""One planned step becomes one Buildkite step."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from math import ceil
+from typing import Any
+
+from bkgen.buildkite import BuiltPod
+from bkgen.pipeline.commands import for_kubelet, in_directory
+from bkgen.plan.planning import PlannedStep
+from bkgen.spec.settings import Settings
+from bkgen.spec.steps import BKGEN_WORDS, AnyStep, CommandStep, GroupStep, Mirror, WaitStep
+from bkgen.spec.suite import SuiteSpec
+
+DEADLINE_MINUTES = 360
+"""The controller ends a job after six hours unless it is told otherwise. Source: agent-stack-k8s."""
+_DEADLINE_MARGIN_MINUTES = 15
+_NOT_EMITTED = BKGEN_WORDS | {"id", "identifier", "type", "commands", "steps", "script"}
+_NULLABLE = frozenset({"wait", "waiter", "block", "manual", "input", "group"})
+"""Attributes that say what a step is even where they hold nothing."""
+_NAMES = {"if_": "if", "async_": "async"}
+_FIRST = ("group", "label", "name", "command", "wait", "waiter", "block", "manual", "input", "trigger", "key")
+
+
+def emitted_step(planned: PlannedStep, pod: BuiltPod | None, settings: Settings) -> dict[str, Any]:
+    """The step as Buildkite takes it, without the steps of a group."""
+    step = planned.step
+    body = _attributes(step)
+    if isinstance(step, CommandStep):
+        _command(body, planned, step, pod, settings)
+    elif isinstance(step, GroupStep):
+        body.setdefault("group", None)
+    elif isinstance(step, WaitStep) and not {"wait", "waiter"} & body.keys():
+        body["wait"] = None
+    body["key"] = planned.key
+    return {**{name: body[name] for name in _FIRST if name in body}, **body}
+
+
+def _attributes(step: AnyStep) -> dict[str, Any]:
+    body: dict[str, Any] = {}
+    given = step.model_fields_set - _NOT_EMITTED
+    for name in type(step).model_fields:
+        if name in given:
+            value = getattr(step, name)
+            if value is not None or name in _NULLABLE:
+                body[_NAMES.get(name, name)] = value
+    return body
+
+
+def _command(
+    body: dict[str, Any], planned: PlannedStep, step: CommandStep, pod: BuiltPod | None, settings: Settings
+) -> None:
+    spec, mirror = planned.suite.spec, planned.mirror_spec
+    _commands(body, planned, step, pod)
+    _push_down(body, spec)
+    if mirror is not None:
+        _apply_mirror(body, mirror, planned, settings)
+    _shards(body, step, planned)
+    timeout = timeout_of(planned, settings)
+    if timeout is not None:
+        body["timeout_in_minutes"] = timeout
+    if pod is not None:
+        _pod(body, pod, planned)
+    _retry(body, step, pod is not None and planned.pod is not None, settings)
+
+
+def _commands(body: dict[str, Any], planned: PlannedStep, step: CommandStep, pod: BuiltPod | None) -> None:
+    commands = [in_directory(command, planned.suite.directory) for command in step.commands_list]
+    if pod is not None and pod.plugin is not None and not planned.suite.spec.interpolate:
+        commands = [for_kubelet(command, pod) for command in commands]
+    if commands:
+        body["command"] = commands[0] if len(commands) == 1 else commands
+    elif "command" in body:
+        body["command"] = []
+
+
+def _push_down(body: dict[str, Any], spec: SuiteSpec) -> None:
+    # At the top of the document these would leak into every other suite of the build.
+    if spec.env:
+        body["env"] = {**spec.env, **body.get("env", {})}
+    if spec.agents is not None:
+        body["agents"] = merged_agents(spec.agents, body.get("agents"))
+    for name in ("image", "priority", "secrets"):
+        value = getattr(spec, name)
+        if value is not None:
+            body.setdefault(name, value)
+
+
+def merged_agents(under: Any, over: Any) -> Any:
+    """Agent tags of two places, the second's winning; in the map form unless a list says what a map cannot."""
+    if over is None or not under:
+        return under if over is None else over
+    return {**tags_of(under), **tags_of(over)}
+
+
+def tags_of(agents: Any) -> dict[str, str]:
+    """`{queue: k8s}` of either of Buildkite's two forms."""
+    if isinstance(agents, Mapping):
+        return dict(agents)
+    return dict(tag.partition("=")[::2] for tag in agents)
+
+
+def _apply_mirror(body: dict[str, Any], mirror: Mirror, planned: PlannedStep, settings: Settings) -> None:
+    name = planned.mirror or ""
+    hardware = settings.profiles[name].label or name
+    base = body.pop("name", None) or body.get("label") or planned.suite.name
+    body["label"] = mirror.label or f"{base} ({hardware})"
+    if "depends_on" in mirror.model_fields_set:
+        body.pop("depends_on", None)
+        if mirror.depends_on is not None:
+            body["depends_on"] = mirror.depends_on
+    if "soft_fail" in mirror.model_fields_set:
+        body["soft_fail"] = mirror.soft_fail
+    if mirror.env:
+        body["env"] = {**body.get("env", {}), **mirror.env}
+    if body.get("concurrency_group") is not None:
+        # The group guards a piece of hardware, and a mirror runs on another one.
+        body["concurrency_group"] = f"{body['concurrency_group']}-{name}"
+
+
+def _shards(body: dict[str, Any], step: CommandStep, planned: PlannedStep) -> None:
+    shards = step.shards
+    if shards is None:
+        return
+    body["parallelism"] = shards.count
+    label = body.pop("name", None) or body.get("label") or planned.suite.name
+    body["label"] = label if any(token in label for token in ("%n", "%N")) else f"{label} %N of %t"
+    env = {}
+    if shards.by != "none":
+        env["BKGEN_SHARDS_BY"] = shards.by
+    if shards.durations is not None:
+        env["BKGEN_SHARDS_DURATIONS"] = f"{planned.suite.directory}/{shards.durations.removeprefix('./')}"
+    if env:
+        body["env"] = {**env, **body.get("env", {})}
+
+
+def timeout_of(planned: PlannedStep, settings: Settings) -> int | None:
+    """The step's timeout in minutes: its own, else its expectation times the settings' factor, rounded up."""
+    step, mirror = planned.step, planned.mirror_spec
+    if not isinstance(step, CommandStep):
+        return None
+    if mirror is not None:
+        if mirror.timeout_in_minutes is not None:
+            return mirror.timeout_in_minutes
+        if mirror.expected_minutes is not None:
+            return ceil(mirror.expected_minutes * settings.timeout_factor)
+    if step.timeout_in_minutes is not None:
+        return step.timeout_in_minutes
+    return None if planned.minutes is None else ceil(planned.minutes * settings.timeout_factor)
+
+
+def _pod(body: dict[str, Any], pod: BuiltPod, planned: PlannedStep) -> None:
+    if pod.agents:
+        body["agents"] = merged_agents(pod.agents, body.get("agents"))
+    if pod.env:
+        body["env"] = {**pod.env, **body.get("env", {})}
+    if pod.plugin is None:
+        return
+    plugin = pod.plugin
+    timeout = body.get("timeout_in_minutes", 0)
+    if planned.pod is not None and timeout > DEADLINE_MINUTES and "jobActiveDeadlineSeconds" not in plugin:
+        # Later than the timeout, so that Buildkite's own message is the one that is seen.
+        plugin = {**plugin, "jobActiveDeadlineSeconds": (timeout + _DEADLINE_MARGIN_MINUTES) * 60}
+    if planned.pod is not None:
+        body["plugins"] = [*_as_list(body.get("plugins")), {"kubernetes": plugin}]
+    else:
+        body["plugins"] = [_adopted(entry, plugin) for entry in _as_list(body["plugins"])]
+
+
+def _adopted(entry: Any, plugin: Mapping[str, Any]) -> Any:
+    if not isinstance(entry, Mapping):
+        return entry
+    return {name: plugin if name.split("#")[0] == "kubernetes" else config for name, config in entry.items()}
+
+
+def _as_list(plugins: Any) -> list[Any]:
+    if plugins is None:
+        return []
+    return [{name: config} for name, config in plugins.items()] if isinstance(plugins, Mapping) else list(plugins)
+
+
+def _retry(body: dict[str, Any], step: CommandStep, has_pod: bool, settings: Settings) -> None:
+    if isinstance(step.retry, str):
+        body["retry"] = {"automatic": list(settings.retries[step.retry])}
+    elif step.retry is None and has_pod and settings.default_retry is not None:
+        body["retry"] = {"automatic": list(settings.retries[settings.default_retry])}

@@ -1,0 +1,1 @@
+"""The decisions with dependencies closed and steps ordered."""

@@ -1,0 +1,1 @@
+"""What people see: tables, the build's annotation, JSON for programs."""

@@ -1,0 +1,87 @@
+"""The build's annotation: what ran, what was skipped, why, and what would run it.
+
+Names and labels come from pull requests, so everything that Markdown or HTML would obey is written
+as a character reference.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from bkgen.errors import Diagnostic
+from bkgen.plan.planning import Plan, PlannedSuite
+from bkgen.report.figures import figures
+from bkgen.report.table import compared, totals
+
+MOST_ROWS = 200
+_OBEYED = re.compile(r"[^A-Za-z0-9 .,;/()=+\-–…’àéüöä×→%'\"?]")
+
+
+def escaped(text: str) -> str:
+    """`text` that neither Markdown nor HTML nor the emoji reader obeys, on one line."""
+    return _OBEYED.sub(lambda match: f"&#{ord(match[0])};", " ".join(text.split()))
+
+
+def style_of(plan: Plan, warnings: Sequence[object]) -> str:
+    """`warning` when there is something to mend, `success` when all was skipped, else `info`."""
+    if warnings:
+        return "warning"
+    return "success" if plan.is_empty else "info"
+
+
+def warnings_of(plan: Plan, diagnostics: Iterable[Diagnostic]) -> list[str]:
+    """Everything that somebody should mend, as sentences."""
+    return [*plan.facts.warnings, *(str(d) for d in diagnostics if d.severity == "warning")]
+
+
+def annotation(plan: Plan, diagnostics: Iterable[Diagnostic] = ()) -> str:
+    """The Markdown body."""
+    parts = [f"**{escaped(_headline(plan))}**", *map(escaped, compared(plan).splitlines()), ""]
+    warnings = warnings_of(plan, diagnostics)
+    if warnings:
+        parts += [*(f"- :warning: {escaped(warning)}" for warning in warnings[:50]), ""]
+    if plan.selected:
+        parts += [_table(("Runs", "Jobs", "Why"), map(_run_row, plan.selected)), ""]
+    skipped = [planned for planned in plan.suites if not planned.decision.runs]
+    if skipped:
+        table = _table(("Skipped", "Rule", "Why", "What would run it"), map(_skip_row, skipped))
+        summary = f"<summary>{len(skipped)} suites skipped</summary>"
+        parts += [f"<details{' open' if plan.is_empty else ''}>{summary}", "", table, "", "</details>", ""]
+    parts.append(escaped(totals(plan)))
+    return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def _headline(plan: Plan) -> str:
+    if plan.is_empty:
+        return "Nothing to test: every suite is skipped"
+    total = figures(plan)
+    return f"{total.suites} of {total.suites + total.skipped} suites run, {total.jobs} jobs"
+
+
+def _run_row(planned: PlannedSuite) -> tuple[str, ...]:
+    jobs = sum(step.jobs for step in planned.selected if step.is_work)
+    return planned.suite.name, str(jobs), planned.decision.reason
+
+
+def _skip_row(planned: PlannedSuite) -> tuple[str, ...]:
+    decision = planned.decision
+    return planned.suite.name, decision.rule, decision.reason, decision.remedy
+
+
+def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
+    rows = list(body)
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    lines += ["| " + " | ".join(map(escaped, row)) + " |" for row in rows[:MOST_ROWS]]
+    if len(rows) > MOST_ROWS:
+        lines.append(f"| … and {len(rows) - MOST_ROWS} more |" + " |" * (len(head) - 1))
+    return "\n".join(lines)
+
+
+def failure_annotation(diagnostics: Sequence[Diagnostic]) -> str:
+    """The body for a build whose pipeline could not be made."""
+    lines = ["**bkgen could not make the pipeline; nothing was uploaded**"]
+    lines += [f"- {escaped(str(diagnostic))}" for diagnostic in diagnostics[:50]]
+    if len(diagnostics) > 50:
+        lines.append(f"- … and {len(diagnostics) - 50} more")
+    return "\n\n".join(lines) + "\n"

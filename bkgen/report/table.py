@@ -1,0 +1,102 @@
+"""The plan as a table: colours on a terminal, plain columns everywhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from bkgen.changes import ChangeSet, UnknownChanges
+from bkgen.plan.planning import Plan, PlannedSuite
+from bkgen.report.figures import figures, minutes
+
+HEAD = ("verdict", "suite", "steps", "jobs", "GPUs", "minutes", "why")
+
+
+def rows(plan: Plan) -> list[tuple[str, ...]]:
+    """One row a suite: verdict, name, steps, jobs, GPUs, minutes, reason."""
+    return [_row(planned) for planned in plan.suites]
+
+
+def _row(planned: PlannedSuite) -> tuple[str, ...]:
+    work = [step for step in planned.steps if step.is_work]
+    running = [step for step in work if step.decision.runs]
+    counted = running or work
+    expected = max((step.minutes or 0.0 for step in counted), default=0.0)
+    count = f"{len(running)}/{len(work)}" if running and len(running) != len(work) else str(len(counted))
+    gpus = max((step.gpus for step in counted), default=0)
+    return (
+        planned.decision.verdict,
+        planned.suite.name,
+        count,
+        str(sum(step.jobs for step in counted)),
+        str(gpus) if gpus else "–",
+        f"{expected:g}" if expected else "–",
+        planned.decision.reason,
+    )
+
+
+def aligned(head: Sequence[str], body: Iterable[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
+    """Plain columns two blanks apart; the last one is not padded."""
+    lines = [list(head), *(list(row) for row in body)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(head) - 1)]
+    return "".join(_line(line, widths, right) for line in lines)
+
+
+def _line(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) -> str:
+    padded = [
+        cell.rjust(width) if column in right else cell.ljust(width)
+        for column, (cell, width) in enumerate(zip(cells, widths, strict=False))
+    ]
+    return "  ".join([*padded, cells[-1]]).rstrip() + "\n"
+
+
+def plain_table(plan: Plan) -> str:
+    """The plan as plain text, with what was compared above and the totals below."""
+    return f"{compared(plan)}\n\n{aligned(HEAD, rows(plan), right=frozenset({2, 3, 4, 5}))}\n{totals(plan)}\n"
+
+
+def compared(plan: Plan) -> str:
+    """What the changes were found by, in one line, and the policy in a second."""
+    changes = plan.facts.changes
+    if isinstance(changes, ChangeSet):
+        found = f"{len(changes.files)} changed files: {changes.description}"
+    elif isinstance(changes, UnknownChanges):
+        found = f"changes unknown: {changes.reason}"
+    else:
+        found = f"changes not asked: {changes.reason}"
+    labels = ", ".join(plan.facts.build.labels) or "none"
+    return f"{found}\nlabels: {labels}; {plan.facts.policy.reason}"
+
+
+def totals(plan: Plan) -> str:
+    """The sums in one line."""
+    total = figures(plan)
+    text = (
+        f"{total.suites} suites run, {total.skipped} are skipped: {total.steps} steps, {total.jobs} jobs, "
+        f"{total.gpu_minutes:g} GPU minutes planned, {total.gpu_minutes_saved:g} saved, "
+        f"longest path {minutes(total.longest_path_minutes)}"
+    )
+    if total.without_expectation:
+        text += f" ({total.without_expectation} GPU steps say no expected_minutes)"
+    return text
+
+
+def coloured_table(plan: Plan, width: int) -> str:
+    """The same for a terminal of `width` columns."""
+    from rich.console import Console
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(box=None, pad_edge=False, header_style="bold")
+    for column, name in enumerate(HEAD):
+        table.add_column(name, justify="right" if column in {2, 3, 4, 5} else "left", overflow="fold")
+    for row in rows(plan):
+        style = "green" if row[0] == "RUN" else "dim"
+        table.add_row(*(Text(cell, style=style if column in {0, 1} else "") for column, cell in enumerate(row)))
+    console = Console(width=width, force_terminal=True, highlight=False)
+    with console.capture() as capture:
+        console.print(Text(compared(plan), style="dim"))
+        console.print()
+        console.print(table)
+        console.print()
+        console.print(Text(totals(plan), style="bold"))
+    return capture.get()
