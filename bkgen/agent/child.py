@@ -82,13 +82,15 @@ def run(
     stdin: bytes = b"",
     capture_stdout: bool = False,
     live: bool = True,
+    grace: float = GRACE_SECONDS,
 ) -> Finished:
     """Run a program without a shell until it ends, `seconds` are over, or bkgen is told to stop.
 
     What it prints goes to bkgen's standard error as it comes (`live`), since standard output carries
     the product only; with `capture_stdout` its standard output is returned instead. Empty `stdin` is
-    no input. SIGINT and SIGTERM that reach bkgen meanwhile are passed on, the child is waited for,
-    and Interrupted is raised. Raises OSError when the program cannot be started.
+    no input. SIGINT and SIGTERM that reach bkgen meanwhile are passed on, the child is waited for
+    (`grace` seconds, then it is killed), and Interrupted is raised. Raises OSError when the program
+    cannot be started.
     """
     with _forwarded_signals() as stopping, _input_file(stdin) as source:
         child = subprocess.Popen(
@@ -101,7 +103,7 @@ def run(
         stopping.attach(child)
         said, stdout = _Tail(live=live), bytearray()
         try:
-            timed_out = _attend(child, said, stdout, stopping, seconds)
+            timed_out = _attend(child, said, stdout, stopping, seconds, grace)
         finally:
             _end(child)
     if stopping.received is not None:
@@ -182,7 +184,12 @@ class _Tail:
 
 
 def _attend(
-    child: subprocess.Popen[bytes], said: _Tail, stdout: bytearray, stopping: _Stopping, seconds: float
+    child: subprocess.Popen[bytes],
+    said: _Tail,
+    stdout: bytearray,
+    stopping: _Stopping,
+    seconds: float,
+    grace: float,
 ) -> bool:
     """Read the child's output until it ends; True when its time was over and it was asked to end."""
     deadline = time.monotonic() + seconds
@@ -195,13 +202,18 @@ def _attend(
             selector.register(child.stdout, selectors.EVENT_READ, sink)
         while True:
             if stopping.received is not None and not asked:
-                asked, deadline = True, time.monotonic() + GRACE_SECONDS
+                asked, deadline = True, time.monotonic() + grace
             if time.monotonic() >= deadline:
                 if asked:
                     return timed_out
                 asked = timed_out = True
-                deadline = time.monotonic() + GRACE_SECONDS
+                deadline = time.monotonic() + grace
                 child.terminate()
+            if not selector.get_map():
+                # Both streams are at their end, so the child is, too, or nearly.
+                with contextlib.suppress(subprocess.TimeoutExpired):
+                    child.wait(_POLL_SECONDS)
+                    return timed_out
             # The child's end is asked for first: what it wrote before is then in the pipe already.
             ended = child.poll() is not None
             if not _read_ready(selector) and ended:
@@ -211,10 +223,7 @@ def _attend(
 
 def _read_ready(selector: selectors.BaseSelector) -> bool:
     """Pass on what has arrived within the polling time; False when nothing has."""
-    if not selector.get_map():
-        time.sleep(_POLL_SECONDS / 10)
-        return False
-    ready = selector.select(_POLL_SECONDS)
+    ready = selector.select(_POLL_SECONDS) if selector.get_map() else []
     for key, _events in ready:
         chunk = os.read(key.fd, 65536)
         if chunk:
