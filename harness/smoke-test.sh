@@ -1,0 +1,145 @@
+#!/usr/bin/env bash
+# Starts the smoke suite's pods on the cluster and checks from inside that they got what they asked for.
+# shellcheck source=harness/cluster-lib.sh
+. "$(dirname "${BASH_SOURCE[0]}")/cluster-lib.sh"
+
+usage() {
+  cat <<'TEXT'
+usage: sudo harness/smoke-test.sh [--dry-run]
+
+Starts the pods of k3_tests/smoke, as `bkgen render --pods` makes them from its pipeline.yml, and sends
+k3_tests/smoke/run.sh into each of them (the repository is not in a bare pod): number of GPUs, size of
+/dev/shm, caches and scratch space writable, network. Prints a table. The pods are removed on every way
+out, and end by themselves should that fail.
+
+  --dry-run    print every command, run none
+  -h, --help   this text
+
+Exit status: 0 all checks passed, 1 one did not, 75 a pod did not start.
+Settings (SMOKE_HOSTS, SMOKE_NAMESPACE, SMOKE_TIMEOUT, …) are in harness/config.env.
+TEXT
+}
+
+read_arguments() {
+  while [ "$#" -gt 0 ]; do
+    case $1 in
+    --dry-run) DRY_RUN=1 ;;
+    -h | --help)
+      usage
+      exit 0
+      ;;
+    *) wrong_usage "unexpected argument" ;;
+    esac
+    shift
+  done
+}
+
+# --- Pods -----------------------------------------------------------------------------------------
+
+make_pods() {
+  STEP="making the pods"
+  run_into "$WORK/rendered.json" /dev/null \
+    env --chdir="$REPOSITORY" "$BKGEN" render --pods "$SMOKE_SUITE"
+  run_into "$WORK/pods.json" "$WORK/rendered.json" \
+    "$PYTHON" "$HARNESS/smoke_pods.py" prepare --run "$RUN" --namespace "$SMOKE_NAMESPACE" \
+    --seconds "$((SMOKE_TIMEOUT + 600))" --plan "$WORK/plan"
+}
+
+# run_into OUT IN COMMAND…: like run, from and into files.
+run_into() {
+  local out=$1 in=$2 status=0
+  shift 2
+  if [ "$DRY_RUN" = 1 ]; then
+    printf '+ %s <%s >%s\n' "$(quoted "$@")" "$in" "$out"
+    return 0
+  fi
+  show "$@"
+  attend "$@" <"$in" >"$out" || status=$?
+  [ "$status" = 0 ] || die "\`$(brief "$@")\` ended with status $status" "what it said stands above"
+}
+
+start_pods() {
+  STEP="starting the pods"
+  at_exit remove_pods
+  run kubectl apply --filename "$WORK/pods.json"
+}
+
+# Without waiting: each pod has a grace period of one second, and nothing here needs its name again.
+remove_pods() {
+  show kubectl delete pods --namespace "$SMOKE_NAMESPACE" --selector "bkgen.smoke-run=$RUN" \
+    --ignore-not-found --wait=false
+  [ "$DRY_RUN" = 1 ] ||
+    kubectl delete pods --namespace "$SMOKE_NAMESPACE" --selector "bkgen.smoke-run=$RUN" \
+      --ignore-not-found --wait=false >/dev/null
+}
+
+# --- Checks ---------------------------------------------------------------------------------------
+
+# check_pod NAME CONTAINER ARGUMENT…: adds its rows to the table; remembers what went wrong. A check that
+# came back without a verdict is a failed one.
+check_pod() {
+  local pod=$1 container=$2 status=0 check verdict detail bad=0
+  local wait=(kubectl wait --namespace "$SMOKE_NAMESPACE" --for=condition=Ready "pod/$pod"
+    "--timeout=${SMOKE_TIMEOUT}s")
+  shift 2
+  show "${wait[@]}"
+  if ! attend "${wait[@]}" >/dev/null; then
+    row "$pod" start BAD "not ready after $SMOKE_TIMEOUT seconds"
+    explain_pod "$pod"
+    NOT_STARTED=1
+    return 0
+  fi
+  row "$pod" start ok ready
+  attend kubectl exec --namespace "$SMOKE_NAMESPACE" --stdin "$pod" --container "$container" -- \
+    env "SMOKE_HOSTS=$SMOKE_HOSTS" bash -s -- "$@" <"$SUITE_DIRECTORY/run.sh" >"$WORK/rows" || status=$?
+  while IFS=$'\t' read -r check verdict detail; do
+    row "$pod" "$check" "$verdict" "$detail"
+    [ "$verdict" = ok ] || bad=1
+  done <"$WORK/rows"
+  if [ ! -s "$WORK/rows" ] || [ "$status" != "$bad" ]; then
+    row "$pod" checks BAD "run.sh ended with status $status before its last verdict"
+    bad=1
+  fi
+  [ "$bad" = 0 ] || FAILED=1
+}
+
+row() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$WORK/table"; }
+
+explain_pod() {
+  kubectl get "pod/$1" --namespace "$SMOKE_NAMESPACE" --output wide >&2 || true
+  kubectl get events --namespace "$SMOKE_NAMESPACE" --field-selector "involvedObject.name=$1" >&2 || true
+}
+
+check_pods() {
+  local fields
+  STEP="checking the pods"
+  if [ "$DRY_RUN" = 1 ]; then
+    show kubectl wait --namespace "$SMOKE_NAMESPACE" --for=condition=Ready '<each pod>' "--timeout=${SMOKE_TIMEOUT}s"
+    show kubectl exec --namespace "$SMOKE_NAMESPACE" --stdin '<each pod>' --container '<its container>' -- \
+      env "SMOKE_HOSTS=$SMOKE_HOSTS" bash -s -- '<what it asked for>'
+    return 0
+  fi
+  # On a descriptor of its own: kubectl must not read the rest of the plan as its standard input.
+  while IFS=$'\t' read -r -u 9 -a fields; do
+    check_pod "${fields[@]}"
+  done 9<"$WORK/plan"
+  STEP=
+  "$PYTHON" "$HARNESS/smoke_pods.py" table <"$WORK/table"
+}
+
+# --------------------------------------------------------------------------------------------------
+
+REPOSITORY=$(dirname "$HARNESS")
+SUITE_DIRECTORY=$REPOSITORY/k3_tests/$SMOKE_SUITE
+RUN=$(date +%s)-$$
+FAILED=0 NOT_STARTED=0
+read_arguments "$@"
+need_root
+need_tools kubectl env "$PYTHON" "$BKGEN"
+make_work
+make_pods
+start_pods
+check_pods
+[ "$NOT_STARTED" = 0 ] || die "a pod did not start" "its state and events stand above" 75
+[ "$FAILED" = 0 ] || die "a check failed" "the table names it; harness/README.md says what each one needs"
+[ "$DRY_RUN" = 1 ] || say "every pod got what it asked for; next: harness/install-agent-stack.sh"

@@ -1,0 +1,440 @@
+"""A GPU host made of stand-ins, on which the cluster scripts of harness/ run in tests.
+
+The stand-ins are real executables. Each call is recorded in `calls`, one line of words; what they answer
+follows from files below `state`, which they also change: a chart that was installed is there afterwards.
+`fail` holds regular expressions: a call that matches one ends with status 7, having done nothing.
+"""
+
+from __future__ import annotations
+
+import atexit
+import functools
+import getpass
+import grp
+import hashlib
+import io
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+REPOSITORY = Path(__file__).parent.parent
+
+TOOLS = ("amd-smi", "curl", "docker", "nvidia-smi", "systemctl", "xpu-smi")
+CORE = """
+awk base64 basename bash cat chmod chown cmp cp cut date dirname env find git grep gzip head install ln ls
+mkdir mktemp mv paste printf ps readlink rm rmdir sed sh sha256sum sleep sort stat stty tail tar tee timeout
+touch tr uname wc
+"""
+
+STANDIN = r"""#!/bin/bash
+# A stand-in for kubectl, helm, k3s, docker, curl, … of tests/cluster_host.py.
+name=${0##*/}
+root=$STANDIN_ROOT
+state=$root/state
+if [ "$name" = k3s ] && [ "$1" = kubectl ]; then
+  name=kubectl
+  shift
+fi
+words=("$@")
+line="$name $*"
+line=${line//$'\n'/ }
+printf '%s\n' "$line" >>"$root/calls"
+if [ -e "$root/watch" ]; then
+  # What anybody on the host could see at this moment.
+  for process in /proc/self /proc/$PPID; do
+    tr '\0' ' ' <"$process/cmdline" >>"$root/seen"
+    tr '\0' '\n' <"$process/environ" >>"$root/seen" 2>/dev/null
+  done
+  ps -eo args >>"$root/seen"
+fi
+while read -r pattern; do
+  if [[ $line =~ $pattern ]]; then
+    printf '%s: the stand-in fails as told\n' "$name" >&2
+    exit 7
+  fi
+done <"$root/fail"
+if [ -e "$root/hang" ] && [[ $line =~ $(<"$root/hang") ]]; then
+  echo $$ >"$root/hanging"
+  exec sleep 600
+fi
+
+# tell FILE: its lines, without starting a program.
+tell() {
+  local lines
+  mapfile lines <"$state/$1"
+  printf %s "${lines[@]}"
+}
+
+# option NAME: the word after NAME.
+option() {
+  local at
+  for at in "${!words[@]}"; do
+    if [ "${words[at]}" = "$1" ]; then
+      printf '%s' "${words[at + 1]}"
+      return
+    fi
+  done
+}
+
+last=${words[${#words[@]} - 1]}
+case "$name $*" in
+"uname -m") echo x86_64 ;;
+uname*) echo gpu-host ;;
+"id -u") echo "$(<"$state/uid")" ;;
+id*) exec @ID@ "$@" ;;
+curl*)
+  file=$root/web/${last#https://}
+  [ -f "$file" ] || exit 22
+  cp "$file" "$(option --output)"
+  ;;
+systemctl\ is-active*) [ -e "$state/k3s-active" ] ;;
+systemctl\ restart*) echo 'runtimes."nvidia"' >>"$root/containerd.toml" ;;
+"k3s --version") echo "k3s version $(<"$state/k3s-version") (0123456)" ;;
+k3s\ ctr\ images\ ls*) tell images ;;
+k3s\ ctr\ images\ import*)
+  image=$(cat)
+  [ -n "$image" ] || exit 9
+  case $image in */*) ;; *) image=library/$image ;; esac
+  echo "docker.io/$image" >>"$state/images"
+  ;;
+k3s\ ctr\ images\ rm*)
+  grep -vxF "$last" "$state/images" >"$state/images.new"
+  mv "$state/images.new" "$state/images"
+  ;;
+"helm version --short") echo "$(<"$state/helm-version")+g0123456" ;;
+helm\ list*)
+  printf '['
+  chart=$state/releases/$(option --namespace)-$(option --filter | tr -d '^$')
+  [ -e "$chart" ] && printf '{"name":"x","status":"deployed","chart":"%s"}' "$(<"$chart")"
+  printf ']\n'
+  ;;
+helm\ history*)
+  description=$state/descriptions/$(option --namespace)
+  printf '[{"revision":1,"description":"%s"}]\n' "$([ ! -e "$description" ] || cat "$description")"
+  ;;
+helm\ pull*)
+  chart=${2##*/}
+  echo "chart $chart" >"$(option --destination)/$chart-$(option --version).tgz"
+  ;;
+helm\ upgrade*)
+  [ -f "$4" ] || exit 8
+  mkdir -p "$state/releases" "$state/descriptions"
+  chart=${4##*/}
+  printf '%s' "${chart%.tgz}" >"$state/releases/$(option --namespace)-$3"
+  printf '%s' "$(option --description)" >"$state/descriptions/$(option --namespace)"
+  [ -z "$(option --values)" ] || cp "$(option --values)" "$root/values.yaml"
+  ;;
+helm\ uninstall*) rm -f "$state/releases/$(option --namespace)-$3" ;;
+docker\ build*)
+  mkdir -p "$state/labels"
+  tag=$(option --tag)
+  label=$(option --label)
+  printf '%s\n' "${label#*=}" >"$state/labels/${tag//\//_}"
+  ;;
+docker\ image\ inspect*) cat "$state/labels/${last//\//_}" 2>/dev/null ;;
+docker\ image\ rm*) rm "$state/labels/${last//\//_}" ;;
+docker\ save*) printf '%s\n' "$last" ;;
+"nvidia-smi -L")
+  tell nvidia-list
+  exit "$(<"$state/nvidia-status")"
+  ;;
+nvidia-smi\ --query-gpu=compute_cap*) tell compute-cap ;;
+"amd-smi list") tell amd-list ;;
+"amd-smi static --asic") tell amd-asic ;;
+xpu-smi\ discovery*) printf 'Device ID\n0\n1\n' ;;
+kubectl\ wait*node*) [ -e "$state/k3s-active" ] ;;
+kubectl\ wait*) [ ! -e "$state/pod-stuck" ] ;;
+kubectl\ get\ nodes\ --output\ name*) [ ! -e "$state/k3s-active" ] || echo node/gpu-host ;;
+kubectl\ get\ nodes\ --output\ json) tell nodes.json ;;
+kubectl\ get\ nodes\ --output*) [ ! -e "$state/plugin" ] && [ ! -e "$state/releases" ] || tell gpus ;;
+kubectl\ get\ nodes*) [ -e "$state/k3s-active" ] ;;
+kubectl\ get\ daemonset*) cat "$state/plugin" 2>/dev/null ;;
+kubectl\ get\ namespace*) [ -e "$state/namespace-$3" ] ;;
+kubectl\ create\ namespace*) : >"$state/namespace-$3" ;;
+kubectl\ delete\ namespace*) rm -f "$state/namespace-$3" ;;
+kubectl\ get\ deployment*) [ -e "$state/releases/buildkite-agent-stack-k8s" ] ;;
+kubectl\ create\ secret*)
+  for word in "$@"; do
+    case $word in --from-file=*) file=${word#--from-file=} ;; esac
+  done
+  printf 'kind: Secret\nname: %s\ndata:\n  %s: %s\n' "$4" "${file%%=*}" "$(base64 -w 0 "${file#*=}")"
+  ;;
+kubectl\ diff*) cmp -s "$last" "$root/secrets/${last##*/}" ;;
+kubectl\ apply*--kustomize*) printf 'intel/intel-gpu-plugin:0.35.0' >"$state/plugin" ;;
+kubectl\ apply*secret-*) mkdir -p "$root/secrets"; cp "$last" "$root/secrets/" ;;
+kubectl\ apply*) cp "$last" "$root/applied.json" ;;
+kubectl\ rollout\ status\ deployment*) [ ! -e "$state/controller-log" ] ;;
+kubectl*logs*) tell controller-log ;;
+kubectl\ exec*)
+  while [ "$1" != -- ]; do shift; done
+  shift
+  exec "$@"
+  ;;
+kubectl\ delete\ pods*) : >"$state/pods-deleted" ;;
+bkgen\ render*) tell pods.json ;;
+esac
+"""
+
+INSTALLER = r"""#!/bin/sh
+cd "$STANDIN_ROOT"
+echo "installer $INSTALL_K3S_SKIP_DOWNLOAD $INSTALL_K3S_BIN_DIR $INSTALL_K3S_EXEC" >>calls
+if grep -qxF '^installer' fail; then exit 7; fi
+: >state/k3s-active
+ln -sf k3s "$INSTALL_K3S_BIN_DIR/kubectl"
+for name in killall uninstall; do
+  cat >"$INSTALL_K3S_BIN_DIR/k3s-$name.sh" <<'END'
+#!/bin/sh
+cd "$STANDIN_ROOT"
+name=${0##*/}
+echo "$name" >>calls
+if grep -qxF "^$name" fail; then exit 7; fi
+[ "$name" = k3s-uninstall.sh ] || exit 0
+rm -rf state/k3s-active state/images state/releases
+rm -f "${0%/*}"/k3s "${0%/*}"/kubectl "${0%/*}"/k3s-*.sh
+END
+  chmod +x "$INSTALL_K3S_BIN_DIR/k3s-$name.sh"
+done
+"""
+
+K3S = "github.com/k3s-io/k3s/releases/download/v1.34.5%2Bk3s1"
+K3S_SOURCE = "raw.githubusercontent.com/k3s-io/k3s/v1.34.5%2Bk3s1"
+HELM = "get.helm.sh/helm-v3.20.0-linux-amd64.tar.gz"
+
+
+@functools.cache
+def real(tool: str) -> str:
+    """Where the real program is."""
+    found = shutil.which(tool)
+    assert found, f"the tests need {tool}"
+    return found
+
+
+def link_tools(folder: Path, names: Iterable[str]) -> Path:
+    """A folder for the path that holds these programs of the real machine and no others."""
+    folder.mkdir()
+    for name in names:
+        (folder / name).symlink_to(real(name))
+    return folder
+
+
+@functools.cache
+def core_tools() -> Path:
+    """The programs that every host has, once for all hosts of this process."""
+    folder = Path(tempfile.mkdtemp(prefix="core-tools."))
+    atexit.register(shutil.rmtree, folder)
+    return link_tools(folder / "bin", CORE.split())
+
+
+@dataclass
+class Finished:
+    """What a script said and how it ended."""
+
+    status: int
+    output: str
+    words: str
+
+    @property
+    def all(self) -> str:
+        return self.output + self.words
+
+
+@dataclass
+class Host:
+    """One host below `root`; see the module's text."""
+
+    root: Path
+    core: Path = field(default_factory=core_tools)
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def harness(self) -> Path:
+        """The scripts: a copy, so that nothing a developer saves meanwhile changes what a test sees."""
+        return self.root / "repository" / "harness"
+
+    @property
+    def bin(self) -> Path:
+        return self.root / "local-bin"
+
+    @property
+    def data(self) -> Path:
+        return self.root / "data"
+
+    @property
+    def state(self) -> Path:
+        return self.root / "state"
+
+    def write(self, name: str, text: str) -> None:
+        """A file of the stand-ins' state."""
+        (self.state / name).write_text(text)
+
+    def fail(self, *patterns: str) -> None:
+        """From now on, calls that match one of these fail; none without an argument."""
+        (self.root / "fail").write_text("".join(f"{pattern}\n" for pattern in patterns))
+
+    def calls(self, *beginnings: str) -> list[str]:
+        """What was called so far, in order; only calls that begin with one of these, if any are given."""
+        path = self.root / "calls"
+        lines = path.read_text().splitlines() if path.exists() else []
+        quiet = ("id ", "uname ")
+        return [line for line in lines if line.startswith(beginnings or ("",)) and not line.startswith(quiet)]
+
+    def forget(self) -> None:
+        """Forgets the calls so far."""
+        (self.root / "calls").unlink(missing_ok=True)
+
+    def serve(self, address: str, content: bytes) -> None:
+        """Puts content at https://ADDRESS."""
+        path = self.root / "web" / address
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+
+    def remove_tool(self, name: str) -> None:
+        """Takes a program off the path."""
+        for folder in ("bin", "local-bin"):
+            (self.root / folder / name).unlink(missing_ok=True)
+        if (self.core / name).exists():
+            self.core = link_tools(self.root / "core", set(CORE.split()) - {name})
+
+    def environment(self, more: Mapping[str, str] | None = None) -> dict[str, str]:
+        """The environment in which scripts run: nothing of the tests' own but what is named here."""
+        owner = f"{getpass.getuser()}:{grp.getgrgid(os.getgid()).gr_name}"
+        return {
+            "STANDIN_ROOT": str(self.root),
+            "PATH": f"{self.root}/bin:{self.core}",
+            "HOME": str(self.root),
+            "TMPDIR": str(self.root / "tmp"),
+            "BIN_DIR": str(self.bin),
+            "DATA_DIR": str(self.data),
+            "DATA_OWNER": owner,
+            "STATE_DIR": str(self.root / "marks"),
+            "K3S_CONTAINERD_CONFIG": str(self.root / "containerd.toml"),
+            "MOUNTS": str(self.root / "mounts"),
+            "POLL_SECONDS": "0.01",
+            "PYTHON": sys.executable,
+            **self.settings,
+            **(more or {}),
+        }
+
+    def run(
+        self,
+        script: str,
+        *arguments: str,
+        before: Sequence[str] = (),
+        stdin: str = "",
+        **settings: str,
+    ) -> Finished:
+        """Runs SCRIPT to its end; `before` goes in front of it, such as `bash -x`."""
+        finished = subprocess.run(
+            [*before, str(self.harness / script), *arguments],
+            input=stdin,
+            env=self.environment(settings),
+            cwd=self.root,
+            capture_output=True,
+            text=True,
+            timeout=60,
+            check=False,
+        )
+        return Finished(finished.returncode, finished.stdout, finished.stderr)
+
+    def start(self, script: str, *arguments: str, **settings: str) -> subprocess.Popen[str]:
+        """Starts SCRIPT in a process group of its own."""
+        return subprocess.Popen(
+            [str(self.harness / script), *arguments],
+            env=self.environment(settings),
+            cwd=self.root,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            start_new_session=True,
+        )
+
+    def leftovers(self) -> list[str]:
+        """Files that a script left in its temporary directory."""
+        return sorted(str(path) for path in (self.root / "tmp").rglob("*"))
+
+
+def copy_host(host: Host, root: Path) -> Host:
+    """The same host again, below another directory."""
+    shutil.copytree(host.root, root, symlinks=True)
+    return Host(root, settings=dict(host.settings))
+
+
+def executable(path: Path, text: str) -> None:
+    path.write_text(text)
+    path.chmod(0o755)
+
+
+def make_host(root: Path) -> Host:
+    """A bare host with eight NVIDIA GPUs, a network that has what is downloaded, and no cluster."""
+    for folder in ("bin", "local-bin", "data", "state", "tmp", "web"):
+        (root / folder).mkdir(parents=True)
+    host = Host(root)
+    standin = STANDIN.replace("@ID@", real("id"))
+    for tool in (*TOOLS, "id", "uname"):
+        executable(root / "bin" / tool, standin)
+    shutil.copytree(REPOSITORY / "harness", host.harness)
+    shutil.copytree(REPOSITORY / "k3_tests" / "smoke", root / "repository" / "k3_tests" / "smoke")
+    for name in ("pyproject.toml", "bkgen/__init__.py"):
+        (root / "repository" / name).parent.mkdir(exist_ok=True)
+        shutil.copy(REPOSITORY / name, root / "repository" / name)
+    (root / "repository" / "templates").mkdir()
+    host.fail()
+    for name in ("containerd.toml", "mounts"):
+        (root / name).write_text("")
+    host.write("uid", "0\n")
+    host.write("images", "")
+    host.write("k3s-version", "v1.34.5+k3s1")
+    host.write("helm-version", "v3.20.0")
+    host.write("nvidia-list", "".join(f"GPU {n}: NVIDIA H200 (UUID: GPU-{n})\n" for n in range(8)))
+    host.write("nvidia-status", "0")
+    host.write("compute-cap", "9.0\n" * 8)
+    host.write("amd-list", "".join(f"GPU: {n}\n    BDF: 0000:0{n}:00.0\n    UUID: {n}\n" for n in range(8)))
+    host.write("amd-asic", "GPU: 0\n    ASIC:\n        TARGET_GRAPHICS_VERSION: gfx942\n" * 8)
+    host.write("gpus", "8\n")
+    serve_releases(host, standin)
+    return host
+
+
+def serve_releases(host: Host, standin: str) -> None:
+    """What K3s and Helm publish: programs that are stand-ins, and their sums."""
+    k3s = standin.encode()
+    installer = INSTALLER.encode()
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+        member = tarfile.TarInfo("linux-amd64/helm")
+        member.size, member.mode = len(k3s), 0o755
+        tar.addfile(member, io.BytesIO(k3s))
+    sums = f"{digest(b'images')}  k3s-airgap-images-amd64.tar\n{digest(k3s)}  k3s\n"
+    host.serve(f"{K3S}/k3s", k3s)
+    host.serve(f"{K3S}/sha256sum-amd64.txt", sums.encode())
+    host.serve(f"{K3S_SOURCE}/install.sh", installer)
+    host.serve(f"{K3S_SOURCE}/install.sh.sha256sum", f"{digest(installer)}  install.sh\n".encode())
+    host.serve(HELM, archive.getvalue())
+    host.serve(f"{HELM}.sha256sum", f"{digest(archive.getvalue())}  {Path(HELM).name}\n".encode())
+
+
+def digest(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def make_cluster(root: Path) -> Host:
+    """A host with a running cluster, and kubectl, helm and bkgen on the path."""
+    host = make_host(root)
+    for tool in ("kubectl", "helm", "bkgen"):
+        (host.bin / tool).symlink_to("../bin/docker")
+    host.write("k3s-active", "")
+    host.write("nodes.json", nodes({"nvidia.com/gpu": "8"}))
+    return host
+
+
+def nodes(*allocatable: Mapping[str, str]) -> str:
+    """What `kubectl get nodes --output json` prints for nodes that offer this."""
+    return json.dumps({"items": [{"status": {"allocatable": {"cpu": "96", **each}}} for each in allocatable]})
