@@ -19,31 +19,57 @@ from bkgen.spec.suite import Suite, SuiteSpec
 from bkgen.yamlio import Document, load
 
 SETTINGS_FILE = "bkgen.yml"
+TESTS_DIRECTORY = "k3_tests"
+"""Where suites are looked for while the settings cannot be read."""
 M = TypeVar("M", bound=BaseModel)
 _SUITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
 
 
 @dataclass(frozen=True, slots=True)
 class Configuration:
-    """What a repository says: its settings with their file, and its suites by name."""
+    """What a repository says: its settings with their file, and its suites by name.
+
+    `warnings` are what is doubtful in it; what is wrong never comes this far.
+    """
 
     settings: Settings
     settings_source: Document
     suites: tuple[Suite, ...]
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """All that could be read, with every problem met on the way.
+
+    `settings` is None where `bkgen.yml` is wrong; `unread` are the directories of suites that are.
+    """
+
+    settings: Settings | None
+    settings_source: Document
+    suites: tuple[Suite, ...]
+    unread: tuple[str, ...]
+    problems: tuple[Diagnostic, ...]
 
 
 def load_configuration(tree: Tree) -> Configuration:
     """Everything below `tree`. UserError with all problems of settings and suites at once."""
+    reading = read_configuration(tree)
+    if reading.settings is None or any(problem.severity == "error" for problem in reading.problems):
+        raise UserError(reading.problems)
+    return Configuration(reading.settings, reading.settings_source, reading.suites, reading.problems)
+
+
+def read_configuration(tree: Tree) -> Reading:
+    """As much of what lies below `tree` as can be read. Never raises for a mistake of the user's."""
     problems: list[Diagnostic] = []
     settings, source = _settings(tree, problems)
-    suites = _suites(tree, settings.tests_dir, problems) if settings else ()
+    suites, unread = _suites(tree, settings.tests_dir if settings else TESTS_DIRECTORY, problems)
     if settings:
         problems += setting_problems(settings, source)
         for suite in suites:
             problems += suite_problems(suite, settings)
-    if any(problem.severity == "error" for problem in problems) or settings is None:
-        raise UserError(problems)
-    return Configuration(settings, source, suites)
+    return Reading(settings, source, suites, unread, tuple(problems))
 
 
 def load_settings(tree: Tree) -> Settings:
@@ -89,8 +115,11 @@ def _validated(model: type[M], value: object, document: Document) -> M:
         raise UserError(diagnostics(error, document, model)) from None
 
 
-def _suites(tree: Tree, tests_dir: str, problems: list[Diagnostic]) -> tuple[Suite, ...]:
+def _suites(
+    tree: Tree, tests_dir: str, problems: list[Diagnostic]
+) -> tuple[tuple[Suite, ...], tuple[str, ...]]:
     suites = []
+    unread = []
     for name, mode in tree.entries(tests_dir).items():
         if name.startswith((".", "_")) or mode not in {DIRECTORY, SYMLINK}:
             continue
@@ -99,10 +128,11 @@ def _suites(tree: Tree, tests_dir: str, problems: list[Diagnostic]) -> tuple[Sui
             suite = _suite(tree, name, mode, directory)
         except UserError as error:
             problems += error.diagnostics
+            unread.append(directory)
         else:
             if suite is not None:
                 suites.append(suite)
-    return tuple(suites)
+    return tuple(suites), tuple(unread)
 
 
 def _suite(tree: Tree, name: str, mode: str, directory: str) -> Suite | None:
