@@ -42,7 +42,9 @@ def pod_rules(settings: Settings, build: Build) -> PodRules:
 def verified(pipeline: Pipeline, configuration: Configuration, build: Build) -> tuple[Diagnostic, ...]:
     """Every finding in `pipeline` that its suite has not silenced, in reading order."""
     bodies = [item.body for item in pipeline.items]
-    found = verify_steps(bodies, pod_rules(configuration.settings, build), interpolate=pipeline.interpolate)
+    # Each file is judged by its own word on `$`: what is not interpolated is escaped on its way out.
+    words = [item.interpolate for item in pipeline.items]
+    found = verify_steps(bodies, pod_rules(configuration.settings, build), interpolate=words)
     if not found:
         return ()
     emitted = {id(step.body): step for item in pipeline.items for step in item.steps}
