@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
+from typing import TYPE_CHECKING
 
 import click
 
-from bkgen.agent import Agent, Batch, deliver
 from bkgen.build import Build
 from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace
@@ -17,17 +17,19 @@ from bkgen.generate.phases import Generation
 from bkgen.report.annotation import annotation, failure_annotation, style_of, warnings_of
 from bkgen.report.table import plain_table
 
+if TYPE_CHECKING:
+    from bkgen.agent import Agent
+
 
 def run_upload(
     build: Build, flags: Flags, names: tuple[str, ...], *, dry_run: bool, as_json: bool, checks: tuple[str, ...]
 ) -> None:
     """The main job. With `dry_run` the pipeline goes to standard output and nothing leaves the machine."""
-    agent = Agent.find(os.environ)
+    agent = None if dry_run else _find_agent()
     try:
         space, generation = generation_for(build, flags, names)
     except UserError as error:
-        if not dry_run:
-            _annotate_failure(agent, error)
+        _annotate_failure(agent, error)
         raise
     _tell(space, generation)
     if dry_run:
@@ -38,6 +40,12 @@ def run_upload(
             _wait(build, checks)
         _upload(agent, generation, names or build.only)
     _annotate(agent, generation)
+
+
+def _find_agent() -> Agent | None:
+    from bkgen.agent import Agent
+
+    return Agent.find(os.environ)
 
 
 def _tell(space: Workspace, generation: Generation) -> None:
@@ -57,6 +65,8 @@ def _upload(agent: Agent | None, generation: Generation, names: tuple[str, ...])
             "buildkite-agent is not on the path, so nothing was uploaded",
             "run this in a Buildkite job; on a laptop use `bkgen upload --dry-run` or `bkgen render SUITE`",
         )
+    from bkgen.agent import Batch, deliver
+
     batches = [Batch(upload.document, upload.interpolate, upload.keys) for upload in generation.uploads]
     delivered = deliver(agent, batches, selection=" ".join(sorted(names)) or "all", report=say)
     if delivered.uploaded:

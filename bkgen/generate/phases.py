@@ -14,8 +14,8 @@ from bkgen.build import Build
 from bkgen.changes import Changes
 from bkgen.config.load import Configuration
 from bkgen.decide.facts import Selection, gather
-from bkgen.errors import Diagnostic, UsageError, UserError, did_you_mean
-from bkgen.generate.verification import verified
+from bkgen.errors import Diagnostic, UsageError, UserError, did_you_mean, in_reading_order
+from bkgen.generate.silence import load_warnings
 from bkgen.pipeline.batches import split
 from bkgen.pipeline.emit import emit
 from bkgen.pipeline.encode import encode, escape_interpolation
@@ -56,12 +56,22 @@ def generate(configuration: Configuration, build: Build, changes: Changes, selec
     plan = make_plan(configuration.suites, facts)
     pods = build_pods(plan, settings)
     pipeline = emit(plan, pods, settings)
-    diagnostics = verified(pipeline, configuration, build)
+    found = (*load_warnings(configuration, plan), *_verified(pipeline, configuration, build))
+    diagnostics = in_reading_order(found)
     errors = [diagnostic for diagnostic in diagnostics if diagnostic.severity == "error"]
     if errors:
         raise UserError(diagnostics)
     uploads = tuple(_upload(batch) for batch in split(pipeline, settings.limits)) if pipeline.items else ()
     return Generation(configuration, plan, pipeline, diagnostics, uploads)
+
+
+def _verified(pipeline: Pipeline, configuration: Configuration, build: Build) -> tuple[Diagnostic, ...]:
+    if not pipeline.items:
+        return ()
+    # The rules know every shape of a pod; a build that skips everything need not load them.
+    from bkgen.generate.verification import verified
+
+    return verified(pipeline, configuration, build)
 
 
 def build_pods(plan: Plan, settings: Settings) -> dict[str, BuiltPod]:

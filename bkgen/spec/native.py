@@ -5,14 +5,14 @@ Source: Buildkite's step reference and its published pipeline schema.
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, Tag, WithJsonSchema
 from pydantic.types import Discriminator
 from typing_extensions import TypedDict
 
 from bkgen.scalars import described
-from bkgen.spec.types import Anything, Boolean, Env, Integer, Positive, Text, TextList
+from bkgen.spec.types import Anything, Boolean, Env, Integer, Lazily, Positive, Text, TextList
 
 _CLOSED = ConfigDict(extra="forbid")
 
@@ -37,12 +37,12 @@ class Dependency(TypedDict, total=False):
 DependsOnItem = Annotated[
     Annotated[Text, Tag("text")] | Annotated[Dependency, Tag("map")], Discriminator(kind_of)
 ]
-DependsOn = Annotated[
+_DependsOn = Annotated[
     Annotated[Text, Tag("text")] | Annotated[list[DependsOnItem], Tag("list")] | Annotated[None, Tag("other")],
     Discriminator(kind_of),
 ]
 
-Agents = Annotated[
+_Agents = Annotated[
     Annotated[dict[str, Text], Tag("map")] | Annotated[list[Text], Tag("list")], Discriminator(kind_of)
 ]
 
@@ -103,7 +103,7 @@ class SoftFailRule(TypedDict, total=False):
     exit_status: ExitStatus
 
 
-SoftFail = Annotated[
+_SoftFail = Annotated[
     Annotated[list[SoftFailRule], Tag("list")] | Annotated[Boolean, Tag("text")] | Annotated[Boolean, Tag("other")],
     Discriminator(lambda v: "other" if isinstance(v, dict) else kind_of(v)),
 ]
@@ -113,7 +113,7 @@ def _skip(value: object) -> object:
     return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
 
 
-Skip = Annotated[bool | Annotated[str, Field(max_length=70)], BeforeValidator(_skip)]
+_Skip = Annotated[bool | Annotated[str, Field(max_length=70)], BeforeValidator(_skip)]
 
 
 def _matrix_element(value: object) -> object:
@@ -137,8 +137,8 @@ Adjustment = TypedDict(
             | Annotated[MatrixElement, Tag("text")],
             Discriminator(kind_of),
         ],
-        "skip": Skip,
-        "soft_fail": SoftFail,
+        "skip": _Skip,
+        "soft_fail": _SoftFail,
         "env": Env,
     },
     total=False,
@@ -157,11 +157,11 @@ class MatrixSetup(TypedDict, total=False):
     adjustments: list[Adjustment]
 
 
-Matrix = Annotated[
+_Matrix = Annotated[
     Annotated[MatrixSetup, Tag("map")] | Annotated[list[MatrixElement], Tag("list")], Discriminator(kind_of)
 ]
 
-Plugins = Annotated[
+_Plugins = Annotated[
     Annotated[
         list[
             Annotated[
@@ -174,7 +174,7 @@ Plugins = Annotated[
     Discriminator(kind_of),
 ]
 
-Secrets = Annotated[
+_Secrets = Annotated[
     Annotated[list[Text], Tag("list")] | Annotated[dict[str, Text], Tag("map")], Discriminator(kind_of)
 ]
 
@@ -188,12 +188,12 @@ class CacheMap(TypedDict, total=False):
     name: Text
 
 
-Cache = Annotated[
+_Cache = Annotated[
     Annotated[CacheMap, Tag("map")] | Annotated[list[Text], Tag("list")] | Annotated[Text, Tag("text")],
     Discriminator(kind_of),
 ]
 
-Notify = list[
+_Notify = list[
     Annotated[Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)]
 ]
 NOTIFY_CHANNELS = frozenset(
@@ -209,7 +209,7 @@ class IncludeExclude(TypedDict, total=False):
     exclude: TextList
 
 
-IfChanged = Annotated[
+_IfChanged = Annotated[
     Annotated[IncludeExclude, Tag("map")] | Annotated[list[Text], Tag("list")] | Annotated[Text, Tag("text")],
     Discriminator(kind_of),
 ]
@@ -230,3 +230,22 @@ Checkout = dict[str, Anything]
 Fields = list[dict[str, Anything]]
 Priority = Integer
 Parallelism = Positive
+_Retry = Annotated[
+    Annotated[NativeRetry, Tag("map")] | Annotated[Text, Tag("text")], Discriminator(kind_of)
+]
+
+
+# -- the same, compiled when the first value is met ---------------------------------------------------------
+
+DependsOn = Annotated[str | list[str | Dependency] | None, Lazily(_DependsOn)]
+Agents = Annotated[dict[str, str] | list[str], Lazily(_Agents)]
+SoftFail = Annotated[bool | list[SoftFailRule], Lazily(_SoftFail)]
+Skip = Annotated[bool | str, Lazily(_Skip)]
+Matrix = Annotated[MatrixSetup | list[str], Lazily(_Matrix)]
+Plugins = Annotated[list[str | dict[str, Any]] | dict[str, Any], Lazily(_Plugins)]
+Secrets = Annotated[list[str] | dict[str, str], Lazily(_Secrets)]
+Cache = Annotated[CacheMap | list[str] | str, Lazily(_Cache)]
+Notify = Annotated[list[str | dict[str, Any]], Lazily(_Notify)]
+IfChanged = Annotated[IncludeExclude | list[str] | str, Lazily(_IfChanged)]
+Retry = Annotated[NativeRetry | str, Lazily(_Retry)]
+Build = Annotated[TriggeredBuild, Lazily(TriggeredBuild)]

@@ -9,7 +9,7 @@ from pydantic.types import Discriminator
 
 from bkgen.scalars import described
 from bkgen.spec.native import kind_of
-from bkgen.spec.types import Anything, Boolean, Count, Env, Positive, Spec, Text
+from bkgen.spec.types import Anything, Boolean, Count, Env, Lazily, Positive, Spec, Text
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 HostPathType = Literal[
@@ -35,10 +35,13 @@ class Amount(Spec):
     """What the container may not exceed."""
 
 
-Resource = Annotated[
+_Resource = Annotated[
     Annotated[Amount, Tag("map")] | Annotated[Quantity, Tag("text")],
     Discriminator(lambda v: "map" if isinstance(v, (dict, Amount)) else "text"),
 ]
+
+
+Resource = Annotated[Amount | str, Lazily(_Resource)]
 
 
 class EmptyDir(Spec):
@@ -117,7 +120,7 @@ class Pod(Spec):
     """Named volumes of the settings."""
     scratch: Text | None = None
     """Where the settings' scratch path is mounted, whole."""
-    mounts: tuple[Mount, ...] | None = None
+    mounts: Annotated[tuple[Mount, ...], Lazily(tuple[Mount, ...])] | None = None
     """Further volumes."""
     env: Env | None = None
     """Environment of the container, literal values. A step's own `env` is the better place."""
@@ -129,7 +132,7 @@ class Pod(Spec):
     """Run the container privileged."""
     node_selector: dict[str, Text] | None = None
     """Labels the node must carry."""
-    tolerations: tuple[Toleration, ...] | None = None
+    tolerations: Annotated[tuple[Toleration, ...], Lazily(tuple[Toleration, ...])] | None = None
     """Taints the pod tolerates."""
     runtime_class: Text | None = None
     """The pod's RuntimeClass."""
@@ -159,11 +162,11 @@ def _pod_or_false(value: object) -> object:
     return value
 
 
-PodOrFalse = Annotated[
-    Annotated[Pod, Tag("map")] | Annotated[Literal[False], Tag("other")],
-    Discriminator(lambda v: "other" if v is False else ("map" if isinstance(v, Pod) else kind_of(v))),
-]
-OptionalPod = Annotated[
-    PodOrFalse,
+_Pod = Annotated[
+    Annotated[
+        Annotated[Pod, Tag("map")] | Annotated[Literal[False], Tag("other")],
+        Discriminator(lambda v: "other" if v is False else ("map" if isinstance(v, Pod) else kind_of(v))),
+    ],
     BeforeValidator(_pod_or_false),
 ]
+OptionalPod = Annotated[Pod | Literal[False], Lazily(_Pod)]

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, Tag
-from pydantic.types import Discriminator
+from pydantic import BeforeValidator, Field
 
+from bkgen.errors import nearest
 from bkgen.scalars import described
 from bkgen.spec import native
 from bkgen.spec.pod import OptionalPod
 from bkgen.spec.types import (
     Boolean,
     Command,
-    Count,
     Env,
+    Lazily,
     Patterns,
     Positive,
     PositiveNumber,
@@ -57,6 +58,9 @@ class Shards(Spec):
 
 def _shards(value: object) -> object:
     return {"count": value} if isinstance(value, (str, int)) else value
+
+
+_Shards = Annotated[Shards, BeforeValidator(_shards)]
 
 
 class StepBase(Spec):
@@ -103,7 +107,7 @@ class WaitStep(StepBase):
 class SelectableStep(StepBase):
     """A step that can be chosen by `when`."""
 
-    when: When | None = None
+    when: Annotated[When, Lazily(When)] | None = None
     """Which builds the step is for, on top of its file's and group's."""
     label: Text | None = None
     """What Buildkite shows."""
@@ -145,7 +149,7 @@ class TriggerStep(SelectableStep):
 
     trigger: Text
     """The other pipeline's slug."""
-    build: native.TriggeredBuild | None = None
+    build: native.Build | None = None
     """The new build's branch, commit, message, environment and meta-data."""
     async_: Annotated[Boolean | None, Field(alias="async")] = None
     """Do not wait for it."""
@@ -176,7 +180,7 @@ class Mirror(Spec):
     """Merged over the step's environment."""
     pod: OptionalPod | None = None
     """Merged over the step's pod; `false` for a plain agent step."""
-    when: When | None = None
+    when: Annotated[When, Lazily(When)] | None = None
     """Which builds the mirror is for, on top of the step's."""
 
 
@@ -184,6 +188,9 @@ def _mirrors(value: object) -> object:
     if isinstance(value, dict):
         return {name: {} if mirror is None else mirror for name, mirror in value.items()}
     return value
+
+
+_Mirrors = Annotated[dict[str, Mirror], BeforeValidator(_mirrors)]
 
 
 class CommandStep(SelectableStep):
@@ -225,9 +232,7 @@ class CommandStep(SelectableStep):
     """Jobs of this step; `shards` says the same with a runner."""
     priority: native.Priority | None = None
     """Higher goes first."""
-    retry: Annotated[
-        Annotated[native.NativeRetry, Tag("map")] | Annotated[Text, Tag("text")], Discriminator(native.kind_of)
-    ] | None = None
+    retry: native.Retry | None = None
     """A preset of the settings by name, or Buildkite's own form."""
     secrets: native.Secrets | None = None
     """Buildkite secrets."""
@@ -241,11 +246,11 @@ class CommandStep(SelectableStep):
     """When Buildkite stops it; `expected_minutes` gives one."""
     pod: OptionalPod | None = None
     """The pod; `{}` is enough, `false` is a plain agent step."""
-    shards: Annotated[Shards | None, BeforeValidator(_shards)] = None
+    shards: Annotated[Shards, Lazily(_Shards)] | None = None
     """How wide it runs: a number, or `{count, by, …}`."""
     expected_minutes: PositiveNumber | None = None
     """How long one job takes, in minutes (with shards: the slowest)."""
-    mirrors: Annotated[dict[str, Mirror] | None, BeforeValidator(_mirrors)] = None
+    mirrors: Annotated[dict[str, Mirror], Lazily(_Mirrors)] | None = None
     """The same step on further profiles."""
 
     @property
@@ -255,21 +260,6 @@ class CommandStep(SelectableStep):
         if given is None:
             return []
         return [given] if isinstance(given, str) else list(given)
-
-
-class GroupStep(SelectableStep):
-    """`group`: steps shown together."""
-
-    group: Text | None = None
-    """The group's name."""
-    notify: native.Notify | None = None
-    """Whom to tell."""
-    skip: native.Skip | None = None
-    """Leave the group out, with a reason."""
-    if_changed: native.IfChanged | None = None
-    """Buildkite's own change filter; `when.paths` is the better one."""
-    steps: Annotated[list[LeafStep], Field(min_length=1)]
-    """The group's steps; a group holds no group."""
 
 
 _TYPES = {
@@ -286,13 +276,12 @@ _ORDER = (
     ("command", ("pod", "shards", "expected_minutes", "mirrors")),
     ("group", ("steps",)),
 )
-_MODELS = {WaitStep: "wait", BlockStep: "block", InputStep: "input", TriggerStep: "trigger", CommandStep: "command"}
 
 
 def step_kind(value: object) -> str:
     """Which kind of step a map is, by the agent's own order of recognition. Source: go-pipeline."""
     if isinstance(value, StepBase):
-        return "group" if isinstance(value, GroupStep) else _MODELS[type(value)]
+        return type(value).__name__.removesuffix("Step").lower()
     if isinstance(value, dict):
         if isinstance(value.get("type"), str):
             return _TYPES.get(value["type"], "unknown")
@@ -317,13 +306,20 @@ def normal_step(value: object) -> object:
         if "script" in value and "command" not in value:
             return {("command" if name == "script" else name): item for name, item in value.items()}
         if step_kind(value) == "unknown":
-            raise ValueError(
-                "this step has no type: it needs one of command, wait, block, input, trigger, group or plugins"
-            )
+            raise ValueError(_untyped(value))
         return value
     if isinstance(value, StepBase):
         return value
     raise ValueError(f"a step is a map, or one of wait, block and input, not {described(value)}")
+
+
+def _untyped(step: dict[str, object]) -> str:
+    message = "this step has no type: it needs one of command, wait, block, input, trigger, group or plugins"
+    for name in step:
+        close = nearest(name, {*_TYPES, "plugins"} - {"type"})
+        if close:
+            return f"{message}; did you mean '{close}' by '{name}'?"
+    return message
 
 
 def _no_nested_group(value: object) -> object:
@@ -333,21 +329,60 @@ def _no_nested_group(value: object) -> object:
     return step
 
 
-_Leaf = (
-    Annotated[CommandStep, Tag("command")]
-    | Annotated[WaitStep, Tag("wait")]
-    | Annotated[BlockStep, Tag("block")]
-    | Annotated[InputStep, Tag("input")]
-    | Annotated[TriggerStep, Tag("trigger")]
-)
-LeafStep = Annotated[
-    Annotated[_Leaf, Discriminator(step_kind)],
-    BeforeValidator(_no_nested_group),
-]
-Step = Annotated[
-    Annotated[_Leaf | Annotated[GroupStep, Tag("group")], Discriminator(step_kind)],
-    BeforeValidator(normal_step),
-]
-AnyStep = CommandStep | WaitStep | BlockStep | InputStep | TriggerStep | GroupStep
+class Choosing(Lazily):
+    """A step: its kind is told by its keys, and only the model of that kind is compiled and asked."""
+
+    def __init__(self, normal: Callable[[object], object], models: Mapping[str, type[StepBase] | str]) -> None:
+        super().__init__(None)
+        self._normal = normal
+        self._models = models
+
+    def _chosen(self, kind: str) -> type[StepBase]:
+        model = self._models[kind]
+        return GroupStep if isinstance(model, str) else model
+
+    def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> Any:
+        from pydantic_core import core_schema
+
+        def choose(value: object) -> StepBase:
+            step = self._normal(value)
+            return self._chosen(step_kind(step)).model_validate(step)
+
+        return core_schema.no_info_plain_validator_function(choose)
+
+    def __get_pydantic_json_schema__(self, _schema: Any, handler: Any) -> Any:
+        from pydantic import TypeAdapter
+        from pydantic_core import core_schema
+
+        words = core_schema.literal_schema(["wait", "waiter", "block", "input"])
+        models = [TypeAdapter(self._chosen(kind)).core_schema for kind in self._models]
+        return handler(core_schema.union_schema([words, *models]))
+
+
 AnyLeaf = CommandStep | WaitStep | BlockStep | InputStep | TriggerStep
+_LEAVES: dict[str, type[StepBase] | str] = {
+    "command": CommandStep, "wait": WaitStep, "block": BlockStep, "input": InputStep, "trigger": TriggerStep,
+}  # fmt: skip
+LeafStep = Annotated[AnyLeaf, Choosing(_no_nested_group, _LEAVES)]
+_LeafSteps = Annotated[list[LeafStep], Field(min_length=1)]
+
+
+class GroupStep(SelectableStep):
+    """`group`: steps shown together."""
+
+    group: Text | None = None
+    """The group's name."""
+    notify: native.Notify | None = None
+    """Whom to tell."""
+    skip: native.Skip | None = None
+    """Leave the group out, with a reason."""
+    if_changed: native.IfChanged | None = None
+    """Buildkite's own change filter; `when.paths` is the better one."""
+    steps: Annotated[list[AnyLeaf], Lazily(_LeafSteps)]
+    """The group's steps; a group holds no group."""
+
+
+AnyStep = CommandStep | WaitStep | BlockStep | InputStep | TriggerStep | GroupStep
+Step = Annotated[AnyStep, Choosing(normal_step, {**_LEAVES, "group": "GroupStep"})]
+Steps = Annotated[list[AnyStep], Lazily(Annotated[list[Step], Field(min_length=1)])]
 BKGEN_WORDS = frozenset({"when", "pod", "shards", "expected_minutes", "mirrors"})

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from typing import Any, Protocol
 
 from pydantic import Field
 
 from bkgen.errors import Position
 from bkgen.spec import native
 from bkgen.spec.pod import OptionalPod
-from bkgen.spec.steps import Step, When
+from bkgen.spec.steps import Steps, When
 from bkgen.spec.types import Boolean, Env, Spec, Text
 
 
@@ -39,7 +39,7 @@ class SuiteSpec(Spec):
     """Buildkite secrets of every command step."""
     notify: native.Notify | None = None
     """Whom to tell about the build; joined over the selected suites."""
-    steps: Annotated[list[Step] | None, Field(min_length=1)] = None
+    steps: Steps | None = None
     """The steps. Absent: one command step that runs `./run.sh`."""
 
 
