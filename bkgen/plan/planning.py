@@ -312,7 +312,7 @@ def _closed(
     while True:
         roots = [key for key, step in closed.items() if step.decision.runs and step.is_work]
         wanted = closure(flat, roots)
-        refused = {key: by for key, by in wanted.items() if _is_forbidden(steps[key])}
+        refused = {key: by for key, by in wanted.items() if _is_forbidden(closed[key])}
         if not refused:
             break
         for key, by in refused.items():
@@ -325,7 +325,10 @@ def _closed(
 
 def _is_forbidden(step: PlannedStep) -> bool:
     decision = step.decision
-    return not decision.runs and decision.rule == "not-admitted" and decision.evidence.field[-1:] == ("forks",)
+    if decision.runs:
+        return False
+    by_itself = decision.rule == "not-admitted" and decision.evidence.field[-1:] == ("forks",)
+    return by_itself or decision.rule == "dependency-refused"
 
 
 def _refused(needed: PlannedStep) -> Decision:
@@ -389,11 +392,13 @@ def _trim(steps: list[PlannedStep], indexes: list[int]) -> None:
         step = steps[index]
         if step.is_work or isinstance(step.step, GroupStep):
             continue
-        after = any(works(i) for i in indexes[place + 1 :])
+        after = next((i for i in indexes[place + 1 :] if works(i)), None)
         before = any(works(i) for i in indexes[:place])
         last = place + 1 < len(indexes) and _is_wait(steps[indexes[place + 1]]) and _is_wait(step)
-        if not after or (isinstance(step.step, WaitStep) and (not before or last)):
+        if after is None or (isinstance(step.step, WaitStep) and (not before or last)):
             steps[index] = _idle(step)
+        elif not step.decision.runs and getattr(step.step, "when", None) is None:
+            steps[index] = replace(step, decision=steps[after].decision)
 
 
 def _is_wait(step: PlannedStep) -> bool:

@@ -1,0 +1,27 @@
+"""No test meets the developer's environment, git configuration or Buildkite job."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bkrun import Cli
+
+FOREIGN = ("BUILDKITE", "BKGEN", "GIT_", "FAKE_")
+
+
+@pytest.fixture(autouse=True)
+def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in list(os.environ):
+        if name.startswith(FOREIGN):
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
+    monkeypatch.setenv("GIT_CONFIG_NOSYSTEM", "1")
+
+
+@pytest.fixture
+def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
+    """The command line, run in this process with the stand-in agent on the path."""
+    return Cli(tmp_path, monkeypatch, capfd)
