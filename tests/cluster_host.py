@@ -20,6 +20,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import time
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -28,7 +29,7 @@ REPOSITORY = Path(__file__).parent.parent
 
 TOOLS = ("amd-smi", "curl", "docker", "nvidia-smi", "systemctl", "xpu-smi")
 CORE = """
-awk base64 basename bash cat chmod chown cmp cp cut date dirname env find git grep gzip head install ln ls
+awk base64 basename bash cat chmod chown cmp cp cut date df dirname env find git grep gzip head install ln ls
 mkdir mktemp mv paste printf ps readlink rm rmdir sed sh sha256sum sleep sort stat stty tail tar tee timeout
 touch tr uname wc
 """
@@ -435,6 +436,16 @@ def make_cluster(root: Path) -> Host:
     host.write("k3s-active", "")
     host.write("nodes.json", nodes({"nvidia.com/gpu": "8"}))
     return host
+
+
+def wait_for_file(path: Path, process: subprocess.Popen[str]) -> str:
+    """The content of a file that a running process is about to write."""
+    end = time.monotonic() + 30
+    while not (path.exists() and path.read_text().strip()):
+        assert time.monotonic() < end, f"{path} was not written"
+        assert process.poll() is None, process.communicate()
+        time.sleep(0.01)
+    return path.read_text()
 
 
 def nodes(*allocatable: Mapping[str, str]) -> str:

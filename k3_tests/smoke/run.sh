@@ -80,11 +80,12 @@ visible_gpus() {
 
 # count_lines GPU SLICE LISTING: slices count in their GPU's place; a listing without either is unknown.
 count_lines() {
+  local counted=$1
   grep -qE "$1" <<<"$3" || return 1
-  if [ -n "$2" ] && grep -cE "$2" <<<"$3"; then
-    return 0
+  if [ -n "$2" ] && grep -qE "$2" <<<"$3"; then
+    counted=$2
   fi
-  grep -vE '^No devices' <<<"$3" | grep -cE "$1" || true
+  grep -vE '^No devices' <<<"$3" | grep -cE "$counted" || true
 }
 
 check_gpus() {

@@ -5,14 +5,13 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
 
-from cluster_host import HELM, K3S, K3S_SOURCE, Finished, Host, copy_host, digest, make_host
+from cluster_host import HELM, K3S, K3S_SOURCE, Finished, Host, copy_host, digest, make_host, wait_for_file
 
 SCRIPTS = ("setup-cluster.sh", "smoke-test.sh", "install-agent-stack.sh", "teardown.sh")
 SETUP = "setup-cluster.sh"
@@ -462,15 +461,10 @@ def test_a_signal_ends_the_run_and_its_command_at_once(ready: Host, number: int,
     no_images(ready)
     (ready.root / "hang").write_text("^docker build")
     process = ready.start(SETUP)
-    hanging = ready.root / "hanging"
-    end = time.monotonic() + 20
-    while not (hanging.exists() and hanging.read_text().strip()):
-        assert time.monotonic() < end
-        assert process.poll() is None
-        time.sleep(0.01)
+    hanging = wait_for_file(ready.root / "hanging", process)
     process.send_signal(number)
     process.communicate(timeout=10)
     assert process.returncode == status
     with pytest.raises(ProcessLookupError):
-        os.kill(int(hanging.read_text()), 0)
+        os.kill(int(hanging), 0)
     assert ready.leftovers() == []
