@@ -101,8 +101,35 @@ def render(suites: tuple[str, ...], as_json: bool, pods: bool, **flags: Any) -> 
 @suites_argument
 @build_options
 @click.option("--json", "as_json", is_flag=True, help="Every decision with rule, reason, evidence and remedy.")
-def plan(suites: tuple[str, ...], as_json: bool, **flags: Any) -> None:
+@click.option("--as-case", is_flag=True, help="A case for paths.test.yml, ready to paste.")
+def plan(suites: tuple[str, ...], as_json: bool, as_case: bool, **flags: Any) -> None:
     """A table of all suites: what would run, why, and what it costs."""
-    from bkgen.cli.planning import run_plan
+    from bkgen.cli.planning import run_plan, run_plan_as_case
 
-    run_plan(build_from(Flags(**flags), os.environ), Flags(**flags), suites, as_json=as_json)
+    build = build_from(Flags(**flags), os.environ)
+    if as_case:
+        run_plan_as_case(build, Flags(**flags), suites)
+    else:
+        run_plan(build, Flags(**flags), suites, as_json=as_json)
+
+
+@bkgen.command()
+@click.option("--strict", is_flag=True, help="Warnings fail, too.")
+@click.option("--json", "as_json", is_flag=True, help="Every problem with code, place, message and hint.")
+def check(strict: bool, as_json: bool) -> int:
+    """Every problem in settings, suites, scripts, patterns and path tables, all at once."""
+    from bkgen.cli.checking import run_check
+
+    return run_check(strict=strict, as_json=as_json)
+
+
+@bkgen.command()
+@click.argument("file", required=False, type=click.Choice(["suite", "settings", "paths"]))
+def schema(file: str | None) -> None:
+    """The JSON Schema of pipeline.yml (suite), bkgen.yml (settings) or paths.test.yml (paths), for editors.
+
+    Without a name: one object that holds them all.
+    """
+    from bkgen.cli.checking import run_schema
+
+    run_schema(file)

@@ -30,8 +30,9 @@ def run(arguments: list[str]) -> int:
 
     signal.signal(signal.SIGTERM, _terminated)
     try:
-        bkgen.main(with_listed_files(arguments), prog_name="bkgen", standalone_mode=False)
+        status = bkgen.main(with_listed_files(arguments), prog_name="bkgen", standalone_mode=False)
         sys.stdout.flush()
+        return status if isinstance(status, int) else 0
     except click.exceptions.Exit as exit_:
         return exit_.exit_code
     except click.ClickException as error:
@@ -47,7 +48,6 @@ def run(arguments: list[str]) -> int:
         return _failed(error)
     except Exception:  # noqa: BLE001 - the one place where a bug becomes a report
         return _bug()
-    return 0
 
 
 def say(text: str) -> None:

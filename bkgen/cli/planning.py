@@ -8,8 +8,10 @@ import sys
 import click
 
 from bkgen.build import Build
+from bkgen.changes import UnknownChanges
 from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace, workspace
+from bkgen.errors import UsageError
 from bkgen.generate.phases import Generation, as_json, generate, select
 
 
@@ -27,6 +29,30 @@ def run_plan(build: Build, flags: Flags, names: tuple[str, ...], *, as_json: boo
     if not as_json:
         for warning in (*generation.plan.facts.warnings, *map(str, generation.diagnostics)):
             say(warning)
+
+
+def run_plan_as_case(build: Build, flags: Flags, names: tuple[str, ...]) -> None:
+    """Print the decision as one case of paths.test.yml. UsageError for what a case cannot say."""
+    from bkgen.yamldump import dump
+
+    if names or build.only:
+        raise UsageError("a case speaks of all suites", "name none with --as-case")
+    _, generation = generation_for(build, flags, ())
+    facts = generation.plan.facts
+    if isinstance(facts.changes, UnknownChanges):
+        raise UsageError(f"what changed is not known: {facts.changes.reason}", "name files: --changed FILE…")
+    case = {
+        "name": "",
+        "changed": [file.path for file in facts.files],
+        "labels": list(build.labels),
+        "cadence": build.cadence,
+        "source": build.source if not build.is_local else None,
+        "branch": build.branch,
+        "fork": build.is_fork,
+    }
+    kept = {key: value for key, value in case.items() if value}
+    runs = sorted(planned.suite.name for planned in generation.plan.selected)
+    click.echo(dump([{**kept, "runs": runs}]), nl=False)
 
 
 def shown_plan(generation: Generation, json_wanted: bool) -> str:

@@ -1,0 +1,206 @@
+"""Codes of what only `check` looks at."""
+
+from __future__ import annotations
+
+from bkgen.check.catalogue.code import Code, error, warning
+
+SCRIPTS: tuple[Code, ...] = (
+    error(
+        "script-missing",
+        "A command names a script that is not there",
+        "A leading `./` is the suite's own directory; everything else starts at the repository's "
+        "root. A file that git ignores is on your machine only.",
+    ),
+    error(
+        "script-not-executable",
+        "No run bit",
+        "The step could not start it. git keeps the bit, so it is set there where the file is tracked.",
+    ),
+    warning(
+        "script-run-bit",
+        "A `#!` line without the run bit",
+        "Either it is meant to be started, or the line is left over.",
+    ),
+    error(
+        "script-no-shebang",
+        "No `#!` line",
+        "The kernel does not know who runs it, and falls back to sh.",
+    ),
+    error(
+        "script-line-ends",
+        "CR LF at the end of lines",
+        "The kernel looks for `bash\\r`.",
+    ),
+    error(
+        "script-not-strict",
+        "errexit or pipefail is off",
+        "A command in the middle fails and the test passes. Begin with `set -euo pipefail`, or source"
+        " `harness/setup-env.sh`, which does.",
+    ),
+    warning(
+        "script-unset-variables",
+        "nounset is off",
+        'A misspelt variable is empty: `rm -rf "$DRI/x"`.',
+    ),
+    error(
+        "script-pipe-hides-status",
+        "A failure lost in a pipe",
+        "Without pipefail the status of `tests | tee log` is tee's. The agent runs a step's commands "
+        "without it, too.",
+    ),
+    error(
+        "script-status-ignored",
+        "A test that cannot fail",
+        "`|| true`, `|| echo …` or `|| exit 0` behind a test. What may fail is `soft_fail`, which "
+        "shows as such.",
+    ),
+    error(
+        "script-trap-exit-zero",
+        "A trap that replaces the status",
+        "`exit 0` in a trap on EXIT makes every failure a success.",
+    ),
+    warning(
+        "script-inner-wait",
+        "A wait that outlasts the step",
+        "The step is killed first, and no log says what hung.",
+    ),
+    error(
+        "python-pytest-main",
+        "pytest.main without its status",
+        "The program ends with 0 though tests failed: `sys.exit(pytest.main(…))`.",
+    ),
+    warning(
+        "python-unreadable",
+        "A Python file that cannot be parsed",
+        "It was not looked at.",
+    ),
+)
+PATTERNS: tuple[Code, ...] = (
+    error(
+        "pattern-matches-nothing",
+        "A pattern without a file",
+        "Misspelt, or its files are gone: a change that should run the suite does not. A warning only"
+        " for `filter.trivial` and for `!` patterns, where it costs a run too many.",
+    ),
+    warning(
+        "pattern-takes-nothing",
+        "A `!` pattern without effect",
+        "No pattern before it has any of its files.",
+    ),
+    error(
+        "pattern-list-empty",
+        "A list that can never match",
+        "Its `!` patterns take everything away.",
+    ),
+    error(
+        "pattern-list-trivial",
+        "A list of trivial files only",
+        "Trivial files select nothing unless the suite says `include_trivial: true`.",
+    ),
+    warning(
+        "files-select-nothing",
+        "Files whose change runs nothing",
+        "Every suite names its paths, and nobody named these. A suite without paths would run.",
+    ),
+)
+POLICY: tuple[Code, ...] = (
+    error(
+        "unreachable",
+        "A suite or step that no build can select",
+        "Its cadences exclude each other, or the only builds it is for leave its labels out.",
+    ),
+    error(
+        "policy-label-selects-nothing",
+        "A label without a suite",
+        "Somebody will put it on a pull request and take green for an answer.",
+    ),
+    error(
+        "policy-scope-selects-nothing",
+        "A scope without effect",
+        "A pull request with it runs what one without it runs.",
+    ),
+    warning(
+        "branches-without-labels",
+        "branches without labels",
+        "It admits pushes without a label where one is asked for; here none is.",
+    ),
+    warning(
+        "unused-cadence",
+        "A cadence in which nothing runs",
+        "Its builds are empty and green.",
+    ),
+    warning(
+        "unused-profile",
+        "A profile that nothing uses",
+        "Left over, or the suite that was to use it does not.",
+    ),
+    warning(
+        "unused-cache",
+        "A cache that no pod mounts",
+        "Left over, or a pod forgot it.",
+    ),
+    warning(
+        "unused-retry",
+        "A retry preset that no step names",
+        "Left over, or a step forgot it.",
+    ),
+    warning(
+        "unused-scratch",
+        "A scratch path that no pod mounts",
+        "Left over, or a pod forgot it.",
+    ),
+)
+TABLES: tuple[Code, ...] = (
+    error(
+        "case-missing-suite",
+        "A suite that should run is skipped",
+        "The message holds the rule that decided, the hint what would turn it round.",
+    ),
+    error(
+        "case-extra-suite",
+        "A suite runs that the case does not list",
+        "Either the case forgot it, or a pattern is too wide.",
+    ),
+    error(
+        "case-unknown-suite",
+        "A case names no suite",
+        "A renamed suite is renamed here, too.",
+    ),
+    warning(
+        "case-unknown-label",
+        "A case with a label that nothing declares",
+        "It selects nothing in a build, either.",
+    ),
+)
+SILENCE: tuple[Code, ...] = (
+    error(
+        "silence-unknown",
+        "A silence of no code",
+        "It was meant for something else.",
+    ),
+    error(
+        "silence-error",
+        "A silence of an error",
+        "Only warnings can be silenced.",
+    ),
+    error(
+        "silence-without-reason",
+        "A silence without a reason",
+        "`code: reason`.",
+    ),
+    warning(
+        "silence-idle",
+        "A silence of nothing",
+        "What it silenced is mended. Left there, it hides the next one.",
+    ),
+    warning(
+        "check-no-git",
+        "No git to ask",
+        "Patterns can only be held against the files that git knows.",
+    ),
+    warning(
+        "check-skipped",
+        "A part was not looked at",
+        "An error elsewhere stands in its way.",
+    ),
+)

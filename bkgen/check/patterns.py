@@ -1,0 +1,182 @@
+"""Patterns against the files there are: each matches one, each list leaves some, no file is forgotten."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from bkgen.check.files import Listing
+from bkgen.config.faults import dotted
+from bkgen.errors import Diagnostic, Position, did_you_mean, nearest
+from bkgen.globs import Patterns, faults
+from bkgen.plan.keys import keyed_steps
+from bkgen.plan.planning import subjects
+from bkgen.spec.references import Path
+from bkgen.spec.settings import FORCE_RUN, TRIVIAL, Settings
+from bkgen.spec.steps import When
+from bkgen.spec.suite import Located, Suite
+
+Chain = tuple[tuple[Path, When], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class PatternList:
+    """One list that somebody wrote: where, what for, and what else is said around it."""
+
+    source: Located
+    field: Path
+    patterns: tuple[str, ...]
+    purpose: str
+    exempt: frozenset[str] = frozenset()
+    include_trivial: bool = False
+
+
+def chains(suite: Suite) -> tuple[Chain, ...]:
+    """The `when`s from the file down to each of the suite's steps and mirrors."""
+    return tuple(subject.chain for subject in subjects(suite, keyed_steps(suite)).values())
+
+
+def lists_of(suites: Iterable[Suite], settings: Settings | None, source: Located) -> list[PatternList]:
+    """Every list of patterns in the settings and the suites."""
+    found = []
+    if settings is not None:
+        for field, patterns, default in (
+            ("trivial", settings.filter.trivial, TRIVIAL),
+            ("force_run", settings.filter.force_run, FORCE_RUN),
+        ):
+            if field in settings.filter.model_fields_set:
+                found.append(PatternList(source, ("filter", field), patterns, field, frozenset(default)))
+    for suite in suites:
+        lists: dict[Path, PatternList] = {}
+        for chain in chains(suite):
+            trivial = any(when.include_trivial for _, when in chain)
+            for path, when in chain:
+                field_path: Path = (*path, "paths")
+                if when.paths is not None and (trivial or field_path not in lists):
+                    lists[field_path] = PatternList(
+                        suite.source, field_path, when.paths, "when.paths", include_trivial=trivial
+                    )
+        found += lists.values()
+    return found
+
+
+def pattern_problems(
+    lists: Iterable[PatternList], listing: Listing, settings: Settings
+) -> Iterator[Diagnostic]:
+    """Patterns that match no file, take away nothing, or leave nothing over."""
+    trivial = _trivial(listing, settings)
+    for one in lists:
+        if not faults(one.patterns):
+            yield from _single(one, listing)
+            yield from _whole(one, listing, trivial)
+
+
+def _trivial(listing: Listing, settings: Settings) -> frozenset[str]:
+    matched = listing.paths.matching(Patterns(settings.filter.trivial))
+    return frozenset(path for path, _ in matched if not listing.is_link(path))
+
+
+def _single(one: PatternList, listing: Listing) -> Iterator[Diagnostic]:
+    for index, pattern in enumerate(one.patterns):
+        if pattern in one.exempt:
+            continue
+        place = (*one.field, index)
+        if not listing.paths.matches_alone(pattern):
+            found = Diagnostic(
+                "pattern-matches-nothing",
+                f"'{pattern}' matches no file of the repository",
+                _meant(pattern, listing),
+                one.source.position(place),
+                dotted(place),
+            )
+            # A misspelt trivial pattern costs a run too many, never one too few.
+            yield found.as_warning() if one.purpose == "trivial" or pattern.startswith("!") else found
+        elif pattern.startswith("!") and _takes_nothing(one.patterns, index, listing):
+            yield Diagnostic(
+                "pattern-takes-nothing",
+                f"'{pattern}' takes nothing away: no pattern before it has any of its files",
+                "remove it, or put it after what it takes away from",
+                one.source.position(place),
+                dotted(place),
+                "warning",
+            )
+
+
+def _takes_nothing(patterns: tuple[str, ...], index: int, listing: Listing) -> bool:
+    before = listing.paths.matching(Patterns(patterns[:index]))
+    after = listing.paths.matching(Patterns(patterns[: index + 1]))
+    return len(before) == len(after)
+
+
+def _meant(pattern: str, listing: Listing) -> str:
+    """The directory or file that is most likely meant."""
+    head = pattern.lstrip("!").removeprefix("./").strip("/").split("/")[0]
+    if "*" not in head and head:
+        top = {path.split("/")[0] for path in (*listing.tracked, *listing.new)}
+        if head not in top and nearest(head, top):
+            return did_you_mean(head, top)
+    return "mend the pattern, or remove it; a new file counts as soon as it is there"
+
+
+def _whole(one: PatternList, listing: Listing, trivial: frozenset[str]) -> Iterator[Diagnostic]:
+    if one.purpose == "trivial":
+        return
+    files = [path for path, _ in listing.paths.matching(Patterns(one.patterns))]
+    position, field = one.source.position(one.field), dotted(one.field)
+    wanted = [pattern for pattern in one.patterns if not pattern.startswith("!")]
+    if not files and all(listing.paths.matches_alone(pattern) for pattern in wanted):
+        yield Diagnostic(
+            "pattern-list-empty",
+            "the '!' patterns take away every file that the others have: the list can never match",
+            "narrow the '!' patterns, or put what is wanted after them",
+            position,
+            field,
+        )
+    elif files and one.purpose == "when.paths" and not one.include_trivial and trivial.issuperset(files):
+        yield Diagnostic(
+            "pattern-list-trivial",
+            f"all {len(files)} files of the list are trivial, and trivial files select nothing here",
+            "add include_trivial: true, or carve the files out of filter.trivial with a '!' pattern",
+            position,
+            field,
+        )
+
+
+def forgotten_files(
+    suites: Iterable[Suite], listing: Listing, settings: Settings, source: Located
+) -> Iterator[Diagnostic]:
+    """Files whose change selects nothing, where every suite names the paths it depends on."""
+    every = [chain for suite in suites for chain in chains(suite)]
+    if not every or any(all(when.paths is None for _, when in chain) for chain in every):
+        return
+    claimed = {path for path, _ in listing.paths.matching(Patterns(settings.filter.force_run))}
+    matched: dict[tuple[str, ...], frozenset[str]] = {}
+    for chain in dict.fromkeys(tuple(w.paths for _, w in chain if w.paths is not None) for chain in every):
+        for patterns in chain:
+            if patterns not in matched:
+                matched[patterns] = frozenset(path for path, _ in listing.paths.matching(Patterns(patterns)))
+        claimed |= frozenset.intersection(*(matched[patterns] for patterns in chain))
+    directories = tuple(f"{suite.directory}/" for suite in suites)
+    trivial = _trivial(listing, settings)
+    dead = [
+        p for p in listing.tracked if p not in claimed and p not in trivial and not p.startswith(directories)
+    ]
+    if dead:
+        yield Diagnostic(
+            "files-select-nothing",
+            f"a change of {_counted(dead)} runs no suite at all: {_listed(dead)}",
+            "name them in the when.paths of the suites that depend on them, or in filter.trivial "
+            "or filter.force_run",
+            Position(source.file),
+            "when.paths",
+            "warning",
+        )
+
+
+def _counted(files: list[str]) -> str:
+    return "one file" if len(files) == 1 else f"any of {len(files)} files"
+
+
+def _listed(files: list[str]) -> str:
+    shown = ", ".join(files[:5])
+    return f"{shown} and {len(files) - 5} more" if len(files) > 5 else shown

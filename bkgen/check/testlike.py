@@ -1,0 +1,114 @@
+"""Is this command a test, and does that one end well whatever happened before it?"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+
+from bkgen.check.shell import AndOr, Compound, Node, Simple, commands
+
+_PROGRAMS = frozenset({"pytest", "py.test", "tox", "nox", "ctest", "bats", "gotestsum", "lm_eval", "lm-eval"})
+_MODULES = frozenset({"pytest", "unittest", "tox", "nox", "lm_eval"})
+_SUBCOMMANDS = {
+    "go": {"test"}, "cargo": {"test", "nextest"}, "npm": {"test"}, "yarn": {"test"}, "pnpm": {"test"},
+    "make": {"test", "tests", "check"}, "bazel": {"test"}, "dotnet": {"test"}, "mvn": {"test", "verify"},
+}  # fmt: skip
+_RUNNERS = frozenset({"uv", "poetry", "pipenv", "hatch", "pdm", "rye"})
+_INTERPRETERS = frozenset({"bash", "sh", "zsh", "dash", "source", "."})
+_TRANSPARENT = frozenset(
+    {"command", "exec", "time", "nohup", "sudo", "stdbuf", "setsid", "xvfb-run", "unbuffer"}
+)
+_TAKES_VALUE = {"timeout": {"-k", "--kill-after", "-s", "--signal"}, "nice": {"-n", "--adjustment"}}
+_ONLY_ASKS = frozenset({"--version", "-V", "--help", "-h", "--collect-only", "--co", "--fixtures"})
+_SCRIPT = re.compile(r"(?:.*[_.-])?(?:run|test|tests|check)(?:[_.-].*)?\.(?:sh|py|bash)", re.IGNORECASE)
+_PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
+
+
+def unwrapped(words: Sequence[str]) -> list[str]:
+    """The command without what only starts it: env, timeout, nice, `uv run`, `coverage run` and the like."""
+    rest = list(words)
+    while rest:
+        name = rest[0].rsplit("/", 1)[-1]
+        if name == "env":
+            rest = _without_options(rest[1:], {"-u", "--unset", "-C", "--chdir"})
+            while rest and _ASSIGNMENT.match(rest[0]):
+                rest = rest[1:]
+        elif name == "timeout":
+            rest = _without_options(rest[1:], _TAKES_VALUE[name])[1:]
+        elif name in _TAKES_VALUE or name in _TRANSPARENT:
+            rest = _without_options(rest[1:], _TAKES_VALUE.get(name, set()))
+        elif name in _RUNNERS and rest[1:2] == ["run"]:
+            rest = _without_options(
+                rest[2:], {"--with", "--python", "-p", "--extra", "--group", "--env-file"}
+            )
+        elif name == "coverage" and rest[1:2] == ["run"]:
+            rest = ["python", *_without_options(rest[2:], set(), keep="-m")]
+        else:
+            return rest
+    return rest
+
+
+def _without_options(words: list[str], with_value: set[str], keep: str = "") -> list[str]:
+    index = 0
+    while index < len(words) and words[index].startswith("-") and words[index] != keep:
+        if words[index] == "--":
+            return words[index + 1 :]
+        index += 2 if words[index] in with_value else 1
+    return words[index:]
+
+
+def is_test(words: Sequence[str]) -> bool:
+    """The command, program first, is one whose exit status says whether tests passed."""
+    rest = unwrapped(words)
+    if not rest or not _ONLY_ASKS.isdisjoint(rest):
+        return False
+    name = rest[0].rsplit("/", 1)[-1]
+    if _PYTHON.fullmatch(name):
+        return _is_python_test(rest[1:])
+    if name in _INTERPRETERS:
+        script = next((word for word in rest[1:] if not word.startswith("-")), "")
+        return _SCRIPT.fullmatch(script.rsplit("/", 1)[-1]) is not None
+    if name in _SUBCOMMANDS:
+        return not _SUBCOMMANDS[name].isdisjoint(rest[1:])
+    return name in _PROGRAMS or ("/" in rest[0] and _SCRIPT.fullmatch(name) is not None)
+
+
+def _is_python_test(arguments: list[str]) -> bool:
+    for index, word in enumerate(arguments):
+        if word == "-m":
+            module = arguments[index + 1 : index + 2]
+            if module == ["coverage"]:
+                return is_test(["coverage", *arguments[index + 2 :]])
+            return bool(module) and module[0].split(".")[0] in _MODULES
+        if word == "-c":
+            return False
+        if not word.startswith("-"):
+            return _SCRIPT.fullmatch(word.rsplit("/", 1)[-1]) is not None
+    return False
+
+
+def runs_test(nodes: Iterable[Node]) -> str:
+    """The first test among commands at any depth, as its program's name; empty where there is none."""
+    body = tuple(nodes)
+    for node in body:
+        inner = ((node, None),) if isinstance(node, Simple) else commands(node.body)
+        for simple, _ in inner:
+            if is_test(simple.texts):
+                return " ".join(simple.texts[:3])
+    return ""
+
+
+def always_passes(node: Node) -> bool:
+    """The command's status is 0, whatever came before: true, `:`, echo, `exit 0`, or a group that ends so."""
+    if isinstance(node, Compound):
+        return node.kind in {"group", "subshell"} and bool(node.body) and _last_passes(node.body[-1])
+    words = node.texts
+    if not words:
+        return False
+    name = words[0].rsplit("/", 1)[-1]
+    return name in {"true", ":", "echo", "printf"} or (name in {"exit", "return"} and words[1:] == ["0"])
+
+
+def _last_passes(and_or: AndOr) -> bool:
+    return always_passes(and_or.pipelines[-1].nodes[-1])

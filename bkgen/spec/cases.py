@@ -1,0 +1,41 @@
+"""A path table: changes, and the suites that they should run. `check` puts each case to the real decision."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+from pydantic import BeforeValidator, RootModel
+
+from bkgen.build import Source
+from bkgen.spec.types import Boolean, Spec, Text
+from bkgen.spec.types import _listed as listed
+
+FILE = "paths.test.yml"
+"""Its name, in the directory of the suites."""
+
+_Names = Annotated[tuple[Text, ...], BeforeValidator(listed)]
+
+
+class PathCase(Spec):
+    """One change and what it should run; everything else should be skipped."""
+
+    name: Text = ""
+    """What the case shows, for the report."""
+    changed: _Names = ()
+    """The files that changed, relative to the repository's root."""
+    labels: _Names = ()
+    """The pull request's labels, prefix included."""
+    cadence: Text | None = None
+    """The cadence, as BKGEN_CADENCE names it."""
+    source: Source = "local"
+    """What started the build; absent, it decides as a pull request does."""
+    branch: Text = ""
+    """The branch that is built; with `source: webhook` a push to it."""
+    fork: Boolean = False
+    """The pull request is a fork's."""
+    runs: _Names
+    """The suites that run, in any order; an empty list for none."""
+
+
+class PathTable(RootModel[tuple[PathCase, ...]]):
+    """`paths.test.yml`: a list of cases."""
