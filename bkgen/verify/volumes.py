@@ -1,0 +1,271 @@
+"""Volumes and mounts: each mount has a volume, each volume one source, and the host gives what it may."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from fnmatch import fnmatchcase
+from fractions import Fraction
+from typing import Any
+
+from bkgen.errors import did_you_mean
+from bkgen.verify.finding import Finding, Path, PodRules, error, warning
+from bkgen.verify.pod import Box, Pod, volume_sources
+from bkgen.verify.resources import amount, devices, has_memory_limit, memory_limit
+from bkgen.verify.values import as_map, as_text, is_open, maps_in
+
+DOCKER_SOCKETS = frozenset({"/var/run/docker.sock", "/run/docker.sock"})
+_OF_CONTROLLER = ("workspace", "git-credentials", "git-credentials-ro")
+_SHM = "/dev/shm"  # noqa: S108 - the path every container has, not a temporary file of ours
+
+
+def _is_reserved(name: str) -> bool:
+    return name == "workspace" or name.startswith("git-credentials")
+
+
+def _all_mounts(pod: Pod) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    for box in pod.everything:
+        yield from box.mounts()
+    yield from pod.extra_mounts
+
+
+def _uses(pod: Pod) -> Iterator[tuple[Path, Mapping[str, Any]]]:
+    """Mounts, and raw devices, which name a volume in the same way."""
+    yield from _all_mounts(pod)
+    for box in pod.everything:
+        for index, device in maps_in(box.raw.get("volumeDevices")):
+            yield (*box.path, "volumeDevices", index), device
+
+
+def _reserved(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    for path, volume in pod.volumes:
+        if path[0] != "podSpecPatch" and _is_reserved(as_text(volume.get("name"))):
+            message = f"the controller adds a volume '{volume['name']}' of its own"
+            yield error("pod-volume-reserved", (*path, "name"), message, "choose another name")
+
+
+def _unique(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    seen: dict[tuple[object, str], Path] = {}
+    for path, volume in pod.volumes:
+        owner = "podSpecPatch" if path[0] == "podSpecPatch" else "podSpec"
+        name = as_text(volume.get("name"))
+        if name and (owner, name) in seen:
+            message = f"two volumes are called '{name}'"
+            yield error("pod-volume-duplicate", (*path, "name"), message, "give one of them another name")
+        seen.setdefault((owner, name), path)
+
+
+def _mount_has_volume(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    if pod.from_template:
+        return
+    names = {as_text(volume.get("name")) for _, volume in pod.volumes}
+    for path, mount in _uses(pod):
+        name = as_text(mount.get("name"))
+        if name and name not in names and name not in _OF_CONTROLLER:
+            message = f"it mounts '{name}', but the pod has no such volume"
+            hint = did_you_mean(name, names, what="the volumes are") if names else f"add '{name}' to volumes"
+            yield error("pod-mount-without-volume", path, message, hint)
+
+
+def _volume_is_mounted(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    if pod.from_template or not pod.boxes:
+        return
+    used = {as_text(use.get("name")) for _, use in _uses(pod)}
+    for path, volume in pod.volumes:
+        name = as_text(volume.get("name"))
+        if path[0] == "podSpec" and name and name not in used and not _is_reserved(name):
+            message = f"nothing mounts the volume '{name}'"
+            yield warning("pod-volume-unused", path, message, "mount it, or take it out")
+
+
+def _mount_paths(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    for box in pod.boxes:
+        seen: dict[str, str] = {}
+        for path, mount in box.mounts():
+            if _place(mount) in seen:
+                yield _twice(path, mount, box)
+            elif _place(mount):
+                seen[_place(mount)] = as_text(mount.get("name"))
+        for path, mount in pod.extra_mounts:
+            if _reaches(path, box) and seen.get(_place(mount), mount.get("name")) != mount.get("name"):
+                yield _twice(path, mount, box)
+    for path, mount in _all_mounts(pod):
+        yield from _judge_place(pod, path, mount)
+
+
+def _twice(path: Path, mount: Mapping[str, Any], box: Box) -> Finding:
+    message = f"'{_place(mount)}' is mounted twice in {box.name}; the first one wins, without a word"
+    return error("pod-mount-path-duplicate", (*path, "mountPath"), message, "keep one of the two")
+
+
+def _reaches(path: Path, box: Box) -> bool:
+    reached = {
+        "extraVolumeMounts": ("command", "sidecar"),
+        "commandParams": ("command",),
+        "sidecarParams": ("sidecar",),
+    }
+    return box.role in reached.get(str(path[0]), ())
+
+
+def _place(mount: Mapping[str, Any]) -> str:
+    text = as_text(mount.get("mountPath"))
+    return text.rstrip("/") or text
+
+
+def _judge_place(pod: Pod, path: Path, mount: Mapping[str, Any]) -> Iterator[Finding]:
+    text = as_text(mount.get("mountPath"))
+    if not isinstance(mount.get("mountPath"), str) or is_open(text, interpolate=pod.interpolate):
+        return
+    if not text.startswith("/") or ":" in text:
+        message = f"'{text}' is no absolute path without a colon"
+        yield error("pod-mount-path", (*path, "mountPath"), message, "write the path from the root: /models")
+    elif _place(mount) == "/workspace" and mount.get("name") != "workspace":
+        message = "the controller mounts the checkout at /workspace; this mount hides it"
+        yield error("pod-mount-workspace", (*path, "mountPath"), message, "mount it elsewhere")
+
+
+def _sub_path(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    images = {as_text(volume.get("name")) for _, volume in pod.volumes if volume.get("image") is not None}
+    for path, mount in _all_mounts(pod):
+        text = as_text(mount.get("subPath"))
+        if not text and not mount.get("subPathExpr"):
+            continue
+        if text and mount.get("subPathExpr"):
+            message, hint = "subPath and subPathExpr exclude each other", "keep one of the two"
+        elif mount.get("name") in images:
+            message, hint = "an image volume takes no subPath", "mount the whole image"
+        elif text.startswith("/") or ".." in text.split("/"):
+            message, hint = f"'{text}' leaves the volume", "write a path relative to the volume, without '..'"
+        else:
+            continue
+        yield error("pod-sub-path", (*path, "subPath" if text else "subPathExpr"), message, hint)
+
+
+def _sources(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    base = {as_text(volume.get("name")) for path, volume in pod.volumes if path[0] == "podSpec"}
+    for path, volume in pod.volumes:
+        found = volume_sources(volume)
+        patches = path[0] == "podSpecPatch" and volume.get("name") in base
+        if len(found) > 1:
+            message = f"a volume has one source, not {len(found)} ({', '.join(found)})"
+            yield error("pod-volume-source", path, message, "keep one of them")
+        elif not found and not patches:
+            message = f"the volume '{as_text(volume.get('name'))}' has no source"
+            yield error(
+                "pod-volume-source", path, message, "add hostPath, emptyDir, persistentVolumeClaim or another"
+            )
+
+
+def is_allowed(path: str, patterns: tuple[str, ...]) -> bool:
+    """The path is one of the patterns (`*` within a name), or `/path` itself or below it for `/path/**`."""
+    names = _names(path)
+    for pattern in patterns:
+        wanted = _names(pattern)
+        deep = wanted[-1:] == ["**"]
+        wanted = wanted[:-1] if deep else wanted
+        head = names[: len(wanted)] if deep else names
+        if len(head) == len(wanted) and all(map(fnmatchcase, head, wanted)):
+            return True
+    return False
+
+
+def _names(path: str) -> list[str]:
+    return [part for part in path.split("/") if part not in {"", "."}]
+
+
+def _host_paths(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    for path, volume in pod.volumes:
+        source = volume.get("hostPath")
+        if not isinstance(source, dict) or not isinstance(source.get("path"), str):
+            continue
+        place, text = (*path, "hostPath", "path"), source["path"]
+        if is_open(text, interpolate=pod.interpolate):
+            message = f"'{text}' is filled in later, so nobody can hold it against the allow-list"
+            yield error("pod-host-path", place, message, "write the path out")
+        elif not text.startswith("/") or ".." in text.split("/"):
+            message = f"'{text}' is no absolute path without '..'"
+            yield error("pod-host-path", place, message, "write the node's path from the root")
+        elif text.rstrip("/") in DOCKER_SOCKETS:
+            if rules.fork and not rules.fork_privileged:
+                message = "a fork's pull request may not have the docker socket: it is root on the node"
+                yield error(
+                    "pod-fork-docker-socket", place, message, "leave it out for forks (when: {forks: false})"
+                )
+        elif not is_allowed(text, rules.host_paths):
+            message = f"'{text}' is not in the settings' host_paths"
+            hint = f"allowed are {', '.join(rules.host_paths) or 'none'}; ask the keeper of the CI to add it"
+            yield error("pod-host-path-not-allowed", place, message, hint)
+        else:
+            yield from _typed(path, source)
+
+
+def _typed(path: Path, source: Mapping[str, Any]) -> Iterator[Finding]:
+    if not source.get("type"):
+        message = f"nothing checks that '{source['path']}' is what it should be on the node"
+        hint = "add type: Directory where it must exist, DirectoryOrCreate where it may be made"
+        yield warning("pod-host-path-untyped", (*path, "hostPath"), message, hint)
+
+
+def _tmpfs(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    for path, volume in pod.volumes:
+        source = as_map(volume.get("emptyDir"))
+        if source.get("medium") == "Memory" and source.get("sizeLimit") is None:
+            message = "a volume in memory without a size can take the node's memory"
+            hint = "add sizeLimit, below the container's memory limit"
+            yield error("pod-shm-unlimited", (*path, "emptyDir"), message, hint)
+    sizes = {as_text(volume.get("name")): (path, volume) for path, volume in pod.volumes if _is_tmpfs(volume)}
+    for box in pod.boxes:
+        yield from _fits(pod, box, sizes)
+    yield from _no_shm(pod, rules)
+
+
+def _is_tmpfs(volume: Mapping[str, Any]) -> bool:
+    return as_map(volume.get("emptyDir")).get("medium") == "Memory"
+
+
+def _fits(pod: Pod, box: Box, volumes: Mapping[str, tuple[Path, Mapping[str, Any]]]) -> Iterator[Finding]:
+    limit = memory_limit(pod, box)
+    if limit is None or not has_memory_limit(pod, box):
+        return
+    total, last = Fraction(0), None
+    mounts = [*box.mounts(), *((path, mount) for path, mount in pod.extra_mounts if _reaches(path, box))]
+    for name in dict.fromkeys(as_text(mount.get("name")) for _, mount in mounts):
+        if name in volumes:
+            path, volume = volumes[name]
+            size = amount(pod, as_map(volume["emptyDir"]).get("sizeLimit"))
+            total, last = total + (size or 0), (*path, "emptyDir", "sizeLimit")
+    if last is not None and total >= limit:
+        message = f"volumes in memory count against the limit of {box.name}, and fill all of it"
+        hint = "make sizeLimit smaller, or the memory limit larger"
+        yield error("pod-shm-above-memory", last, message, hint)
+
+
+def _no_shm(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    for box in pod.commands:
+        several = any(count > 1 for count in devices(pod, box, rules).values())
+        mounted = {_place(mount) for _, mount in box.mounts()} | {
+            _place(mount) for _, mount in pod.extra_mounts
+        }
+        if several and _SHM not in mounted:
+            message = f"{box.name} has several GPUs and 64 MiB of shared memory; NCCL and data loaders fail"
+            hint = "mount an emptyDir {medium: Memory, sizeLimit: 16Gi} at /dev/shm"
+            yield warning("pod-shm-missing", (*box.path, "volumeMounts"), message, hint)
+
+
+RULES: tuple[Callable[[Pod, PodRules], Iterator[Finding]], ...] = (
+    _reserved,
+    _unique,
+    _mount_has_volume,
+    _volume_is_mounted,
+    _mount_paths,
+    _sub_path,
+    _sources,
+    _host_paths,
+    _tmpfs,
+)
