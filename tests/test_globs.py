@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 import pytest
 from bkgen.globs import Paths, Patterns, faults, syntax
+from bkgen.globs.faults import _are_plainly_sound, _each_fault
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
@@ -310,12 +311,11 @@ pattern_lists = st.lists(
 
 
 def _judged_alike_by_git(pattern: str) -> bool:
-    return not (
-        pattern.startswith(("!", "./")) or re.search(r"[^/]\*{2,}/", pattern)  # see the package's docstring
-    )
+    r"""All but what is read differently on purpose, and `**\/`, a fault, where git wants a directory."""
+    return not (pattern.startswith(("!", "./")) or re.search(r"[^/]\*{2,}/|\*\\/", pattern))
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 @given(
     patterns=st.lists(pattern_texts.filter(_judged_alike_by_git), min_size=1, max_size=25),
     paths=st.lists(plain_paths, min_size=1, max_size=25, unique=True),
@@ -326,7 +326,7 @@ def test_git_agrees_about_every_single_pattern(git: Git, patterns: list[str], pa
         assert {path for path in paths if ours.match(path)} == {path for path in paths if said[path]}, pattern
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(files=files, texts=pattern_lists)
 def test_the_index_changes_no_answer(files: list[tuple[str, bool]], texts: list[str]) -> None:
     paths, patterns = Paths(files), Patterns(texts)
@@ -345,7 +345,7 @@ def test_the_index_changes_no_answer(files: list[tuple[str, bool]], texts: list[
             assert paths.matches_alone(text) == matched, text
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=80, deadline=None)
 @given(text=pattern_texts | odd_paths.map("/".join), paths=files)
 def test_the_short_cut_agrees_with_the_regular_expression(text: str, paths: list[tuple[str, bool]]) -> None:
     rule = syntax.Rule(text)
@@ -465,6 +465,7 @@ print(json.dumps(said))
         pytest.param(
             r"src\pkg", "backslash before an ordinary", "put '/'", id="a backslash between directories"
         ),
+        pytest.param(r"src\/pkg", "backslash before an ordinary", "put '/'", id="an escaped slash"),
         pytest.param(
             r".*\.py", "backslash before an ordinary", "a dot stands for itself", id="a regular expression"
         ),
@@ -547,6 +548,42 @@ def test_a_duplicate_is_found_under_another_spelling() -> None:
 
 def test_every_mistake_of_a_list_is_reported_in_order() -> None:
     assert [fault.index for fault in faults(["a", "b//", "", "c/**", "[", "a"])] == [1, 2, 4, 5]
+
+
+SIMPLE = [
+    "a",
+    "b.py",
+    "/",
+    "/",
+    "/",
+    "*",
+    "**",
+    ".",
+    "..",
+    "!",
+    "[ab]",
+    "[b-a]",
+    "[0-9]",
+    "[",
+    " ",
+    "{a,b}",
+    "./",
+    "a**/",
+]
+
+
+@settings(max_examples=100, deadline=None)
+@given(texts=st.lists(st.lists(st.sampled_from(SIMPLE), max_size=5).map("".join), max_size=3))
+def test_the_quick_look_clears_no_list_with_a_fault(texts: list[str]) -> None:
+    if list(_each_fault(texts)):
+        assert not _are_plainly_sound(texts)
+    assert faults(texts) == tuple(_each_fault(texts))
+
+
+def test_the_quick_look_clears_usual_lists() -> None:
+    assert _are_plainly_sound(
+        ["lmcache/**", "tests/v?/**/test_*.py", "/setup.py", "*.[ch]", "!docs/", "v[0-9].x"]
+    )
 
 
 def test_a_message_is_one_line_and_printable() -> None:

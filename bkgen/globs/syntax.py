@@ -8,19 +8,17 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from functools import cached_property
-from typing import NamedTuple
 
+# Regular expressions as text are compiled by `re` at their first use: few patterns need them, and
+# compiling all of them would double what importing bkgen.globs costs.
 _ITEM = r"(?:\[:[^\]]*:\]|(?:\\.|(?!\[:[^\]]*:\])[^\\])(?:-(?:\\.|[^\\\]]))?)"
-TOKEN = re.compile(
-    rf"\[(?P<negated>[!^]|(?![!^]))(?P<items>{_ITEM}(?:(?!\]){_ITEM})*)\]"
-    r"|\\(?P<escaped>.)|[\[\s" + "\U000f0000-\U0010ffff]",
-    re.DOTALL,
+TOKEN = (
+    rf"(?s)\[(?P<negated>[!^]|(?![!^]))(?P<items>{_ITEM}(?:(?!\]){_ITEM})*)\]"
+    r"|\\(?P<escaped>.)|[\[\s" + "\U000f0000-\U0010ffff]"
 )
 """What pathspec must not see: brackets (it lets `[!a]` match a slash and knows no `[:alpha:]`), escapes,
 blanks (it strips them), and the private characters that stand in their places."""
-MEMBER = re.compile(
-    r"\[:(?P<name>[^\]]*):\]|\\?(?P<low>.)(?:-(?:\\(?P<escaped>.)|(?P<high>[^\\\]])))?", re.DOTALL
-)
+MEMBER = r"(?s)\[:(?P<name>[^\]]*):\]|\\?(?P<low>.)(?:-(?:\\(?P<escaped>.)|(?P<high>[^\\\]])))?"
 """One item of a bracket: a class, or a character, perhaps with the end of its range."""
 CLASSES = {  # git's own: ASCII only, and without vertical tab and form feed among the spaces
     "alnum": "0-9A-Za-z",
@@ -36,27 +34,23 @@ CLASSES = {  # git's own: ASCII only, and without vertical tab and form feed amo
     "upper": "A-Z",
     "xdigit": "0-9A-Fa-f",
 }
-BACKSLASH_AT_END = re.compile(r"(?<!\\)(?:\\\\)*\\/?\Z")
+BACKSLASH_AT_END = r"(?<!\\)(?:\\\\)*\\/?\Z"
 WILD = re.compile("[*?\U000f0000-\U0010ffff]+")
 """What in a segment of `Rule.segments` may stand for something else."""
 _SPECIAL = re.compile(r"[*?\[\\]")
-_HOLE = re.compile("[\U000f0000-\U0010ffff]")
+_TO_HIDE = re.compile(r"[\[\\\s" + "\U000f0000-\U0010ffff]")
+_HOLE = "[\U000f0000-\U0010ffff]"
 _FIRST_HOLE = 0xF0000
 _NEVER = "(?!)"
 _NOWHERE = "\0"
 """What a pattern that names nothing is read as: no file has this name."""
 
 
-class Body(NamedTuple):
-    """A pattern without its marks: does it take away, may it stand at any depth, and what is left."""
+def read(text: str) -> tuple[bool, bool, str]:
+    """Does the pattern take away, may it stand at any depth, and what is left without the marks for that.
 
-    takes_away: bool
-    floating: bool
-    rest: str
-
-
-def read(text: str) -> Body:
-    """`text` without `!`, `./`, the slash that anchors, `**/` in front, and the blanks that git drops."""
+    The marks are `!`, `./`, the slash that anchors and `**/` in front; blanks that git drops go, too.
+    """
     takes_away = text.startswith("!")
     rest = text[takes_away:]
     if rest.endswith(" "):
@@ -70,9 +64,9 @@ def read(text: str) -> Body:
         rest = rest[1:]
     while rest.startswith("**/") and rest != "**/":
         floating, rest = True, rest[3:]
-    if text.startswith("#") or not rest or ("\\" in rest and BACKSLASH_AT_END.search(rest)):
+    if text.startswith("#") or not rest or ("\\" in rest and re.search(BACKSLASH_AT_END, rest)):
         rest = _NOWHERE
-    return Body(takes_away, floating, rest)
+    return takes_away, floating, rest
 
 
 class Rule:
@@ -149,12 +143,14 @@ def _compile(floating: bool, rest: str) -> re.Pattern[str]:
     regex = "/" + regex[1:] if regex.startswith("^") else "/.*" + regex
     if regex.endswith("|$)"):
         regex = regex[:-2] + r"\Z)"  # `$` would let `a` match a file whose name is `a` and a newline
-    return re.compile(_HOLE.sub(lambda hole: pieces[ord(hole[0]) - _FIRST_HOLE], regex), re.DOTALL)
+    return re.compile(re.sub(_HOLE, lambda hole: pieces[ord(hole[0]) - _FIRST_HOLE], regex), re.DOTALL)
 
 
 def _hide(rest: str) -> tuple[str, list[str]]:
     """`rest` with a private character in the place of each token, and their regular expressions."""
     pieces: list[str] = []
+    if not _TO_HIDE.search(rest):
+        return rest, pieces
 
     def hide(token: re.Match[str]) -> str:
         if token["escaped"] == "/":
@@ -165,12 +161,12 @@ def _hide(rest: str) -> tuple[str, list[str]]:
             pieces.append(_NEVER if token[0] == "[" else re.escape(token["escaped"] or token[0]))
         return chr(_FIRST_HOLE + len(pieces) - 1)
 
-    return TOKEN.sub(hide, rest), pieces
+    return re.sub(TOKEN, hide, rest), pieces
 
 
 def _bracket(negated: str, items: str) -> str:
     members = ""
-    for member in MEMBER.finditer(items):
+    for member in re.finditer(MEMBER, items):
         name, low, high = member["name"], member["low"], member["escaped"] or member["high"]
         if name is not None:
             if name not in CLASSES:
