@@ -25,3 +25,8 @@ def _clean_environment(monkeypatch: pytest.MonkeyPatch) -> None:
 def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Cli:
     """The command line, run in this process with the stand-in agent on the path."""
     return Cli(tmp_path, monkeypatch, capfd)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--update-golden` writes the goldens anew; the difference is then read like code."""
+    parser.addoption("--update-golden", action="store_true", help="write tests/golden/*.json anew")

@@ -26,15 +26,8 @@ class Unit:
 def split(pipeline: Pipeline, limits: Limits) -> tuple[Pipeline, ...]:
     """The uploads of `pipeline`, each within the limit, groups whole, dependencies in the same or an earlier one.
 
-    UserError where one group is larger than an upload, or the build larger than a build may be.
+    UserError where one group is larger than an upload. (Verification has counted the whole build.)
     """
-    if pipeline.jobs > limits.jobs_per_build:
-        raise UserError.single(
-            "pipeline-too-many-jobs",
-            f"the build would have {pipeline.jobs} jobs, the limit is {limits.jobs_per_build}",
-            "lower shards or matrices, split the suites over pipelines, or raise limits.jobs_per_build "
-            "if Buildkite has raised it for you",
-        )
     if pipeline.jobs <= limits.jobs_per_upload:
         return (pipeline,)
     units = _units(pipeline.items)

@@ -101,11 +101,10 @@ def _fenced(items: list[Item], planned: PlannedSuite) -> list[Item]:
         if isinstance(step, WaitStep) and step.if_ is None and step.branches is None:
             fence = [{**entry, "allow_failure": True} if step.continue_on_failure else entry for entry in before]
             continue
-        fenced = _with_dependencies(item, fence)
-        if isinstance(step, BlockStep):
-            fenced = _with_dependencies(item, before)
+        blocks = isinstance(step, BlockStep)
+        result.append(_with_dependencies(item, before if blocks else fence))
+        if blocks:
             fence = [{"step": item.key}]
-        result.append(fenced)
         before.append({"step": item.key})
     return result
 
