@@ -500,13 +500,14 @@ def many_steps(number: int, *, shared: bool) -> list[dict[str, Any]]:
 def test_three_thousand_steps_with_forty_pods_are_verified_in_well_under_a_second(shared: bool) -> None:
     steps = many_steps(3000, shared=shared)
     rules = PodRules(local_images=LOCAL.local_images)
-    times = []
+    # 0.1 s on an idle machine; the rest is for one that is busy or slow, and gets two more chances.
     for _ in range(3):
         started = time.process_time()
         assert verify_steps(steps, rules) == {}
-        times.append(time.process_time() - started)
-    # 0.1 s on an idle machine; the rest is for one that is busy or slow.
-    assert min(times) < 0.8
+        spent = time.process_time() - started
+        if spent < 0.4:
+            break
+    assert spent < 0.8
 
 
 def test_a_pod_is_examined_once_for_each_content_and_one_object_is_not_even_compared() -> None:
