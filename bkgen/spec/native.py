@@ -31,14 +31,18 @@ class Dependency(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     step: Text
+    """The key of the step."""
     allow_failure: Boolean
+    """Start even if it failed."""
 
 
 DependsOnItem = Annotated[
     Annotated[Text, Tag("text")] | Annotated[Dependency, Tag("map")], Discriminator(kind_of)
 ]
 _DependsOn = Annotated[
-    Annotated[Text, Tag("text")] | Annotated[list[DependsOnItem], Tag("list")] | Annotated[None, Tag("other")],
+    Annotated[Text, Tag("text")]
+    | Annotated[list[DependsOnItem], Tag("list")]
+    | Annotated[None, Tag("other")],
     Discriminator(kind_of),
 ]
 
@@ -65,9 +69,13 @@ class AutomaticRetry(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     exit_status: ExitStatus
+    """The status, or several; `*` for every one but -1, the lost agent's."""
     limit: Annotated[Integer, Field(ge=0, le=10)]
+    """How often it is tried again."""
     signal: Text
+    """The signal that ended the job."""
     signal_reason: SignalReason
+    """Why the job was ended, in the agent's or controller's word."""
 
 
 class ManualRetry(TypedDict, total=False):
@@ -75,8 +83,11 @@ class ManualRetry(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     allowed: Boolean
+    """May somebody retry the job?"""
     permit_on_passed: Boolean
+    """May a job that passed be retried?"""
     reason: Text
+    """Why it may not be retried."""
 
 
 class NativeRetry(TypedDict, total=False):
@@ -90,10 +101,14 @@ class NativeRetry(TypedDict, total=False):
         | Annotated[Boolean, Tag("other")],
         Discriminator(kind_of),
     ]
+    """Rules by which Buildkite tries again; true for its default."""
     manual: Annotated[
-        Annotated[ManualRetry, Tag("map")] | Annotated[Boolean, Tag("text")] | Annotated[Boolean, Tag("other")],
+        Annotated[ManualRetry, Tag("map")]
+        | Annotated[Boolean, Tag("text")]
+        | Annotated[Boolean, Tag("other")],
         Discriminator(kind_of),
     ]
+    """Whether somebody may retry the job."""
 
 
 class SoftFailRule(TypedDict, total=False):
@@ -101,10 +116,13 @@ class SoftFailRule(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     exit_status: ExitStatus
+    """A status that does not fail the build, or `*`."""
 
 
 _SoftFail = Annotated[
-    Annotated[list[SoftFailRule], Tag("list")] | Annotated[Boolean, Tag("text")] | Annotated[Boolean, Tag("other")],
+    Annotated[list[SoftFailRule], Tag("list")]
+    | Annotated[Boolean, Tag("text")]
+    | Annotated[Boolean, Tag("other")],
     Discriminator(lambda v: "other" if isinstance(v, dict) else kind_of(v)),
 ]
 
@@ -154,7 +172,9 @@ class MatrixSetup(TypedDict, total=False):
         Annotated[dict[str, list[MatrixElement]], Tag("map")] | Annotated[list[MatrixElement], Tag("list")],
         Discriminator(kind_of),
     ]
+    """The elements, or the elements of each dimension."""
     adjustments: list[Adjustment]
+    """Combinations to add, skip or change."""
 
 
 _Matrix = Annotated[
@@ -165,7 +185,8 @@ _Plugins = Annotated[
     Annotated[
         list[
             Annotated[
-                Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)
+                Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")],
+                Discriminator(kind_of),
             ]
         ],
         Tag("list"),
@@ -184,8 +205,11 @@ class CacheMap(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     paths: TextList
+    """Directories to keep."""
     size: Text
+    """How large the volume is."""
     name: Text
+    """The volume's name."""
 
 
 _Cache = Annotated[
@@ -194,10 +218,20 @@ _Cache = Annotated[
 ]
 
 _Notify = list[
-    Annotated[Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)]
+    Annotated[
+        Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)
+    ]
 ]
 NOTIFY_CHANNELS = frozenset(
-    {"email", "basecamp_campfire", "slack", "webhook", "pagerduty_change_event", "github_commit_status", "github_check"}
+    {
+        "email",
+        "basecamp_campfire",
+        "slack",
+        "webhook",
+        "pagerduty_change_event",
+        "github_commit_status",
+        "github_check",
+    }
 )
 
 
@@ -206,7 +240,9 @@ class IncludeExclude(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     include: TextList
+    """Globs of files that matter."""
     exclude: TextList
+    """Globs of files that do not."""
 
 
 _IfChanged = Annotated[
@@ -220,19 +256,22 @@ class TriggeredBuild(TypedDict, total=False):
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
     branch: Text
+    """The branch to build."""
     commit: Text
+    """The commit to build."""
     env: Env
+    """Environment of the new build."""
     message: Text
+    """What Buildkite shows."""
     meta_data: dict[str, Text]
+    """Meta-data of the new build."""
 
 
 Checkout = dict[str, Anything]
 Fields = list[dict[str, Anything]]
 Priority = Integer
 Parallelism = Positive
-_Retry = Annotated[
-    Annotated[NativeRetry, Tag("map")] | Annotated[Text, Tag("text")], Discriminator(kind_of)
-]
+_Retry = Annotated[Annotated[NativeRetry, Tag("map")] | Annotated[Text, Tag("text")], Discriminator(kind_of)]
 
 
 # -- the same, compiled when the first value is met ---------------------------------------------------------
