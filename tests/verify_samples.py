@@ -12,8 +12,50 @@ import jsonschema
 import referencing
 from jsonschema.protocols import Validator
 
+from bkgen.verify import PodRules, verify_pod, verify_step
+
 PINNED = "1.34.0"
 """The Kubernetes version whose published schema is the second judge."""
+
+
+LOCAL = PodRules(local_images=("lmcache/ci-base",))
+"""Settings in which the sample's image is one that is imported on the nodes."""
+
+
+def container(**fields: Any) -> dict[str, Any]:
+    """A sound command container with some fields of its own."""
+    base = {
+        "name": "container-0",
+        "image": "ubuntu:24.04",
+        "imagePullPolicy": "IfNotPresent",
+        "resources": {"limits": {"memory": "64Gi"}},
+    }
+    return {**base, **fields}
+
+
+def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """The plugin's map for these containers, or for a sound one."""
+    return {"podSpec": {"containers": list(containers) or [container()], **spec}}
+
+
+def with_pod(plugin: dict[str, Any], **step: Any) -> dict[str, Any]:
+    """A step's attributes, the plugin among them."""
+    return {"plugins": [{"kubernetes": plugin}], **step}
+
+
+def codes(plugin: Any, rules: PodRules = LOCAL) -> set[str]:
+    """The codes of all findings about a plugin's map."""
+    return {one.code for one in verify_pod(plugin, rules)}
+
+
+def step_codes(rules: PodRules = LOCAL, *, interpolate: bool = False, **step: Any) -> set[str]:
+    """The codes of all findings about a command step."""
+    return {one.code for one in verify_step({"command": "./run.sh", **step}, rules, interpolate=interpolate)}
+
+
+def command(key: str | None = None, **attributes: Any) -> dict[str, Any]:
+    """A sound command step."""
+    return {"command": "./run.sh", **({"key": key} if key else {}), **attributes}
 
 
 def gpu_pod() -> dict[str, Any]:

@@ -1,0 +1,199 @@
+"""Environment, dollars, secrets and forks beyond the two examples of each rule."""
+
+from __future__ import annotations
+
+import copy
+from typing import Any
+
+import pytest
+
+from bkgen.verify import PodRules, verify_step
+from verify_samples import codes, container, gpu_pod, pod, step_codes, with_pod
+
+# ---------------------------------------------------------------- environment and dollars
+
+DOLLARS: dict[str, tuple[str, str | None]] = {
+    "no dollar": ("plain", None),
+    "a price": ("5$", None),
+    "two dollars": ("a$$b", "pod-env-dollar"),
+    "two dollars, escaped": ("a$$$$b", None),
+    "a reference to a literal": ("$(MODE)", "pod-env-reference"),
+    "a reference, escaped": ("$$(MODE)", None),
+    "a reference to a field": ("$(NODE)", None),
+    "a shell's call of something that is no variable": ("$(hostname)", None),
+    "a shell's variable": ("$HOME/x", "env-not-expanded"),
+    "a shell's variable in braces": ("${HOME}/x", "env-not-expanded"),
+}
+
+
+@pytest.mark.parametrize(("value", "code"), DOLLARS.values(), ids=DOLLARS.keys())
+def test_dollars_in_the_environment_of_a_container(value: str, code: str | None) -> None:
+    env = [
+        {"name": "MODE", "value": "fast"},
+        {"name": "NODE", "valueFrom": {"fieldRef": {"fieldPath": "spec.nodeName"}}},
+        {"name": "OTHER", "value": value},
+    ]
+    assert codes(pod(container(env=env))) == ({code} if code else set())
+
+
+def test_a_reference_counts_only_after_its_variable_is_set() -> None:
+    env = [{"name": "OTHER", "value": "$(MODE)"}, {"name": "MODE", "value": "fast"}]
+    assert codes(pod(container(env=env))) == set()
+
+
+def test_the_step_s_command_is_left_alone_where_bkgen_has_escaped_it_for_the_kubelet() -> None:
+    lines = "echo $$$$; kill $!; x=$$(MODE); y=$HOME; z=${HOME}"
+    assert step_codes(command=lines) == set()
+
+
+@pytest.mark.parametrize(
+    ("line", "code"),
+    [
+        pytest.param("echo $$HOME", "dollars-doubled", id="a doubled variable"),
+        pytest.param("echo $${HOME}", "dollars-doubled", id="a doubled expression"),
+        pytest.param("echo $$$$HOME", "dollars-doubled", id="a doubled variable, escaped for the kubelet"),
+        pytest.param("kill -0 $$", None, id="the shell's own number"),
+        pytest.param("touch /run/$$.pid", None, id="the shell's own number in a name"),
+    ],
+)
+def test_dollars_doubled_for_an_upload_that_never_comes(line: str, code: str | None) -> None:
+    assert step_codes(command=["true", line]) == ({code} if code else set())
+    assert step_codes(command=line, interpolate=True) == set()
+
+
+UPLOADED: dict[str, tuple[str, str | None]] = {
+    "a variable": ("$BRANCH", None),
+    "a default": ("${BRANCH:-main}", None),
+    "a default without colon": ("${BRANCH-main}", None),
+    "a required variable": ("${BRANCH?not set}", None),
+    "a substring": ("${BRANCH:0:7}", None),
+    "a substring from the end": ("${BRANCH: -7}", None),
+    "an escaped suffix form": ("$${FILE%.py}", None),
+    "an escaped suffix form, with a backslash": ("\\${FILE%.py}", None),
+    "a call": ("$(date)", None),
+    "a number": ("$1 $? $@", None),
+    "a suffix form": ("${FILE%.py}", "upload-expression"),
+    "a replacement": ("${FILE/a/b}", "upload-expression"),
+    "a length": ("${#FILE}", "upload-expression"),
+    "an indirection": ("${!NAME}", "upload-expression"),
+    "an assignment": ("${NAME:=x}", "upload-expression"),
+    "an alternative": ("${NAME:+x}", "upload-expression"),
+    "nothing": ("${}", "upload-expression"),
+    "an open brace": ("${NAME", "upload-expression"),
+    "a suffix form after an escaped dollar": ("$$${FILE%.py}", "upload-expression"),
+    "the shard": ("$BUILDKITE_PARALLEL_JOB", "upload-shard-variable"),
+    "the shard in braces": ("${BUILDKITE_PARALLEL_JOB_COUNT:-1}", "upload-shard-variable"),
+    "the shard, escaped": ("$$BUILDKITE_PARALLEL_JOB", None),
+    "the uploader's job": ("$BUILDKITE_JOB_ID", "upload-own-variable"),
+    "the uploader's agent": ("$BUILDKITE_AGENT_NAME", "upload-own-variable"),
+}
+
+
+@pytest.mark.parametrize(("text", "code"), UPLOADED.values(), ids=UPLOADED.keys())
+def test_what_the_upload_makes_of_a_text(text: str, code: str | None) -> None:
+    expected = {code} if code else set()
+    assert step_codes(command=f"echo {text} done", interpolate=True) == expected
+    plugin = pod(container(args=[text], command=["echo"]))
+    assert {one.code for one in verify_step({**with_pod(plugin)}, interpolate=True)} == expected
+
+
+def test_values_that_the_upload_fills_in_are_not_judged_before() -> None:
+    plugin = pod(
+        container(image="registry.example.com/x:$TAG", resources={"limits": {"memory": "${MEMORY:-64Gi}"}})
+    )
+    assert step_codes(interpolate=True, **with_pod(plugin, key="unit-$TAG")) == set()
+    assert step_codes(**with_pod(plugin)) == {"pod-image-malformed", "pod-quantity"}
+
+
+SECRETS: dict[str, tuple[str, Any, str | None]] = {
+    "a token": ("HF_TOKEN", "hf_0123456789", "env-secret-literal"),
+    "a password that is a number": ("DB_PASSWORD", 123456, "env-secret-literal"),
+    "an access key": ("AWS_SECRET_ACCESS_KEY", "x" * 40, "env-secret-literal"),
+    "five bytes": ("HF_TOKEN", "x" * 5, None),
+    "six bytes in three letters": ("HF_TOKEN", "äöü", "env-secret-literal"),
+    "a name without its underscore": ("TOKEN", "hf_0123456789", None),
+    "a name with more behind": ("HF_TOKEN_FILE", "/run/secrets/hf", None),
+    "small letters": ("hf_token", "hf_0123456789", None),
+    "a variable alone": ("HF_TOKEN", "$OTHER", "env-not-expanded"),
+}
+
+
+@pytest.mark.parametrize(("name", "value", "code"), SECRETS.values(), ids=SECRETS.keys())
+def test_secrets_written_out(name: str, value: Any, code: str | None) -> None:
+    assert step_codes(env={name: value}) == ({code} if code else set())
+    in_trigger = {"trigger": "deploy", "build": {"env": {name: value}}}
+    assert {one.code for one in verify_step(in_trigger)} <= {code}
+    if isinstance(value, str):
+        assert codes(pod(container(env=[{"name": name, "value": value}]))) == ({code} if code else set())
+
+
+def test_a_secret_s_value_is_never_repeated() -> None:
+    secret = "hf_0123456789"
+    plugin = pod(container(env=[{"name": "HF_TOKEN", "value": secret}]))
+    found = verify_step({"command": "x", "env": {"HF_TOKEN": secret}, **with_pod(plugin)})
+    assert {one.code for one in found} == {"env-secret-literal"}
+    assert len(found) == 2
+    assert not any(secret in f"{one.message}{one.hint}{one.path}" for one in found)
+
+
+def test_one_value_in_two_places_is_harmless_and_two_values_are_not() -> None:
+    def both(step_value: str, **entry: Any) -> set[str]:
+        return step_codes(
+            **with_pod(pod(container(env=[{"name": "MODE", **entry}])), env={"MODE": step_value})
+        )
+
+    assert both("fast", value="fast") == set()
+    assert both("fast", value="slow") == {"env-set-twice"}
+    source = {"configMapKeyRef": {"name": "modes", "key": "mode"}}
+    assert both("fast", valueFrom=source) == {"env-set-twice"}
+
+
+# ---------------------------------------------------------------- forks
+
+
+def test_what_a_fork_may_not_have_it_may_have_at_home_and_where_the_settings_say_so() -> None:
+    plugin = copy.deepcopy(gpu_pod())
+    box = plugin["podSpec"]["containers"][0]
+    box["securityContext"] = {"privileged": True}
+    box["volumeMounts"].append({"name": "sock", "mountPath": "/var/run/docker.sock"})
+    plugin["podSpec"]["volumes"].append({"name": "sock", "hostPath": {"path": "/var/run/docker.sock"}})
+    plugin["podSpec"]["hostIPC"] = True
+    host = {"pod-fork-privileged", "pod-fork-docker-socket", "pod-fork-host"}
+    local = {"local_images": ("lmcache/ci-base",)}
+    assert codes(plugin) == set()
+    assert codes(plugin, PodRules(fork=True, **local)) == host | {"pod-fork-secret"}
+    assert codes(plugin, PodRules(fork=True, fork_privileged=True, **local)) == {"pod-fork-secret"}
+    assert codes(plugin, PodRules(fork=True, fork_secrets=True, **local)) == host
+
+
+FORK_SECRETS: dict[str, dict[str, Any]] = {
+    "a variable": pod(
+        container(env=[{"name": "A", "valueFrom": {"secretKeyRef": {"name": "s", "key": "k"}}}])
+    ),
+    "all variables of a secret": pod(container(envFrom=[{"secretRef": {"name": "s"}}])),
+    "a volume": pod(
+        container(volumeMounts=[{"name": "s", "mountPath": "/s"}]),
+        volumes=[{"name": "s", "secret": {"secretName": "s"}}],
+    ),
+    "a projected volume": pod(
+        container(volumeMounts=[{"name": "s", "mountPath": "/s"}]),
+        volumes=[{"name": "s", "projected": {"sources": [{"secret": {"name": "s"}}]}}],
+    ),
+    "the checkout": {**pod(), "checkout": {"envFrom": [{"secretRef": {"name": "s"}}]}},
+    "the checkout's credentials": {**pod(), "checkout": {"gitCredentialsSecret": {"secretName": "s"}}},
+    "git's environment": {**pod(), "gitEnvFrom": [{"secretRef": {"name": "s"}}]},
+    "a sidecar": {
+        **pod(),
+        "sidecars": [{"name": "db", "image": "redis:7.4", "envFrom": [{"secretRef": {"name": "s"}}]}],
+    },
+    "the patch": {
+        **pod(),
+        "podSpecPatch": {"containers": [{"name": "container-0", "envFrom": [{"secretRef": {"name": "s"}}]}]},
+    },
+}
+
+
+@pytest.mark.parametrize("plugin", FORK_SECRETS.values(), ids=FORK_SECRETS.keys())
+def test_a_fork_reads_a_secret_by_no_way(plugin: dict[str, Any]) -> None:
+    assert codes(plugin, PodRules(fork=True)) == {"pod-fork-secret"}
+    assert codes(plugin) == set()
