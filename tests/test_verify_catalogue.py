@@ -8,9 +8,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-import bkgen.verify
 import pytest
 import yaml
+
+import bkgen.verify
 from bkgen.verify import Finding, PodRules, verify_steps
 from bkgen.verify.catalogue import Rule, as_steps, checks_page, rules
 
