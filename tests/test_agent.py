@@ -14,6 +14,9 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
 from bkgen.agent import (
     Agent,
     Batch,
@@ -28,8 +31,6 @@ from bkgen.agent.outcome import last_words, upload_failure
 from bkgen.agent.process import ANNOTATION_BYTES, capped
 from bkgen.agent.record import Record, record_key
 from bkgen.errors import BkgenError, EnvironmentFailure, UserError
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 FAKES = Path(__file__).parent / "fakes"
 

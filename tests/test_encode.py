@@ -8,11 +8,12 @@ import re
 from typing import Any
 
 import pytest
-from bkgen.errors import BkgenError, UserError
-from bkgen.pipeline.encode import KEY_BYTES, encode, escape_interpolation
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from ruamel.yaml import YAML
+
+from bkgen.errors import BkgenError, UserError
+from bkgen.pipeline.encode import KEY_BYTES, encode, escape_interpolation
 
 # Everything that has ever been read back as something else, beside ordinary text.
 ODD = "\x00\x07\x1b\x7f\x80\x85\x9f\xa0\u2028\u2029\ufeff\ufffd\ufffe\uffff\U0001f680\U0010ffff"

@@ -49,9 +49,22 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
         metafunc.parametrize("program", agents.values(), ids=agents.keys(), indirect=True, scope="session")
 
 
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Without any agent one of these tests stands for all: one skip that says what to do, not hundreds."""
+    if any(path.exists() for path in real_agents().values()):
+        return
+    absent = sorted(
+        (item for item in items if "program" in getattr(item, "fixturenames", ())),
+        key=lambda item: item.nodeid,
+    )
+    gone = {id(item) for item in absent[1:]}
+    items[:] = [item for item in items if id(item) not in gone]
+    config.hook.pytest_deselected(items=absent[1:])
+
+
 @pytest.fixture(scope="session")
 def program(request: pytest.FixtureRequest) -> Path:
-    """The real agent. All skips come from this one line, so that pytest shows them as one."""
+    """The real agent of this version, or a skip that says how to get it."""
     path: Path = request.param
     if not path.exists():
         pytest.skip(NOT_BUILT)

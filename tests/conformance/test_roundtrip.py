@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bkgen.errors import UserError
-from bkgen.pipeline.encode import KEY_BYTES, encode, escape_interpolation
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from bkgen.errors import UserError
+from bkgen.pipeline.encode import KEY_BYTES, encode, escape_interpolation
 from conformance.agentcalls import as_the_agent_writes, dry_run, read_back
 from conformance.conftest import ROOT
 

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from bkgen.agent.record import record_key
 
+from bkgen.agent.record import record_key
 from conformance.conftest import Site
 from conformance.loopback import ORDINARY, AgentApi, Answer
 
