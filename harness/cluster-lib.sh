@@ -65,6 +65,8 @@ show() {
 }
 
 # --- Commands -------------------------------------------------------------------------------------
+#
+# None of them can read standard input, for a token or an answer may be waiting there.
 
 # attend COMMAND…: runs it so that a signal is obeyed at once and not when the command has ended.
 attend() {
@@ -81,7 +83,7 @@ run() {
   local status=0
   show "$@"
   [ "$DRY_RUN" = 0 ] || return 0
-  attend "$@" || status=$?
+  attend "$@" </dev/null || status=$?
   [ "$status" = 0 ] || die "\`$(brief "$@")\` ended with status $status" \
     "what it said stands above; once that is mended, start ${0##*/} again, done steps are skipped" 75
 }
@@ -92,7 +94,7 @@ ask() {
     show "$@"
     return 0
   fi
-  attend "$@" >/dev/null 2>&1
+  attend "$@" </dev/null >/dev/null 2>&1
 }
 
 # answer PLACEHOLDER COMMAND…: puts the command's output into REPLY; the status is the command's. A dry
@@ -105,7 +107,7 @@ answer() {
     show "$@"
     return 0
   fi
-  REPLY=$("$@" 2>/dev/null)
+  REPLY=$("$@" </dev/null 2>/dev/null)
 }
 
 # step NAME IS_DONE ACT: skips ACT when the function IS_DONE says yes, and asks it again afterwards.
@@ -171,14 +173,6 @@ tool_hint() {
   "${PYTHON:-python3}") echo "install Python 3.10 or newer, or name it: PYTHON=/path/to/python3" ;;
   *) echo "install it with the host's package manager" ;;
   esac
-}
-
-# need_yaml: PYTHON can read bkgen.yml.
-need_yaml() {
-  [ "$DRY_RUN" = 0 ] || return 0
-  "$PYTHON" -c 'import sys, yaml; sys.exit(sys.version_info < (3, 10))' 2>/dev/null ||
-    die "$PYTHON is older than 3.10 or has no PyYAML" \
-      "install python3-yaml, or name another one: PYTHON=/path/to/python3"
 }
 
 # --- Files ----------------------------------------------------------------------------------------

@@ -95,7 +95,7 @@ read_token() {
   fi
 }
 
-# One line of standard input, byte by byte: the next token may follow. A terminal does not show it.
+# One line of standard input and not a byte more, for the next token may follow. A terminal does not show it.
 read_line() {
   if [ -t 0 ]; then
     printf 'The %s token (not shown): ' "$1" >&2
@@ -105,9 +105,7 @@ read_line() {
     stty echo
     printf '\n' >&2
   else
-    "$PYTHON" -c 'import os, sys
-while (byte := os.read(0, 1)) not in (b"", b"\n"):
-    os.write(1, byte)'
+    sed --unbuffered 1q
   fi
 }
 
@@ -279,10 +277,9 @@ VALUES_SUM='<sum of the values>'
 read_arguments "$@"
 need_root
 need_tools awk grep helm kubectl sed sha256sum "$PYTHON"
-need_yaml
 make_work
-read_tokens
 make_values
+read_tokens
 step "namespace $AGENT_STACK_NAMESPACE" namespace_is_there make_namespace
 write_manifests
 step secrets secrets_are_there write_secrets

@@ -41,7 +41,7 @@ make_pods() {
   run_into "$WORK/rendered.json" /dev/null \
     env --chdir="$REPOSITORY" "$BKGEN" render --pods "$SMOKE_SUITE"
   run_into "$WORK/pods.json" "$WORK/rendered.json" \
-    "$PYTHON" "$HARNESS/smoke_pods.py" prepare --run "$RUN" --namespace "$SMOKE_NAMESPACE" \
+    "$PYTHON" "$HARNESS/smoke_pods.py" --run "$RUN" --namespace "$SMOKE_NAMESPACE" \
     --seconds "$((SMOKE_TIMEOUT + 600))" --plan "$WORK/plan"
 }
 
@@ -105,6 +105,15 @@ check_pod() {
 
 row() { printf '%s\t%s\t%s\t%s\n' "$1" "$2" "$3" "$4" >>"$WORK/table"; }
 
+# Two passes over the rows: the widths first.
+print_table() {
+  awk -F '\t' '
+    function width(i, text) { if (length(text) > wide[i]) wide[i] = length(text) }
+    NR == FNR { for (i = 1; i <= 3; i++) width(i, $i); next }
+    { printf "%-*s  %-*s  %-*s  %s\n", wide[1], $1, wide[2], $2, wide[3], $3, $4 }
+  ' "$WORK/table" "$WORK/table"
+}
+
 explain_pod() {
   kubectl get "pod/$1" --namespace "$SMOKE_NAMESPACE" --output wide >&2 || true
   kubectl get events --namespace "$SMOKE_NAMESPACE" --field-selector "involvedObject.name=$1" >&2 || true
@@ -119,12 +128,13 @@ check_pods() {
       env "SMOKE_HOSTS=$SMOKE_HOSTS" bash -s -- '<what it asked for>'
     return 0
   fi
+  row POD CHECK VERDICT DETAIL
   # On a descriptor of its own: kubectl must not read the rest of the plan as its standard input.
   while IFS=$'\t' read -r -u 9 -a fields; do
     check_pod "${fields[@]}"
   done 9<"$WORK/plan"
   STEP=
-  "$PYTHON" "$HARNESS/smoke_pods.py" table <"$WORK/table"
+  print_table
 }
 
 # --------------------------------------------------------------------------------------------------
@@ -135,7 +145,7 @@ RUN=$(date +%s)-$$
 FAILED=0 NOT_STARTED=0
 read_arguments "$@"
 need_root
-need_tools kubectl env "$PYTHON" "$BKGEN"
+need_tools awk env kubectl "$PYTHON" "$BKGEN"
 make_work
 make_pods
 start_pods

@@ -1,7 +1,7 @@
-"""Prepares the smoke test's pods, and lays out its table.
+"""Prepares the smoke test's pods.
 
-`smoke_pods.py prepare` reads the pods of a suite on standard input, as `bkgen render --pods` prints them
-(one JSON List of Pods), and writes the same list for `kubectl apply`. Everything a pod asks for stays as
+Reads the pods of a suite on standard input, as `bkgen render --pods` prints them (one JSON List of Pods),
+and writes the same list for `kubectl apply`. Everything a pod asks for stays as
 it is: image, resources, volumes, placement. Three things change, because no agent fills the pod here:
 
 - the container only sleeps; smoke-test.sh sends it the checks, for the repository is not in the pod;
@@ -10,8 +10,6 @@ it is: image, resources, volumes, placement. Three things change, because no age
 
 One line a pod goes to the file given by `--plan`: the name, the container, and the arguments with which
 run.sh learns what the pod asked for, tab-separated.
-
-`smoke_pods.py table` reads `pod TAB check TAB verdict TAB detail` and writes aligned columns.
 
 Exit status: 0, or 1 when standard input is not what it should be.
 """
@@ -101,30 +99,14 @@ def prepare(document: object, run: str, namespace: str, seconds: int) -> tuple[d
     return {"apiVersion": "v1", "kind": "List", "items": pods}, plan
 
 
-def table(lines: list[str]) -> str:
-    """Rows of four fields as aligned columns under a heading."""
-    rows = [["POD", "CHECK", "VERDICT", "DETAIL"], *(line.split("\t", 3) for line in lines)]
-    widths = [max(len(row[column]) for row in rows) for column in range(3)]
-    return "\n".join(
-        "  ".join([*(cell.ljust(width) for cell, width in zip(row, widths, strict=False)), *row[3:]]).rstrip()
-        for row in rows
-    )
-
-
 def main() -> int:
     """The command line; see the module's text."""
-    parser = argparse.ArgumentParser(description="Prepares the smoke test's pods, and lays out its table.")
-    commands = parser.add_subparsers(dest="command", required=True)
-    preparing = commands.add_parser("prepare", help="pods on standard input, pods for kubectl out")
-    preparing.add_argument("--run", required=True, help="a word that no other run uses")
-    preparing.add_argument("--namespace", required=True)
-    preparing.add_argument("--seconds", type=int, required=True, help="after which a pod ends by itself")
-    preparing.add_argument("--plan", type=Path, required=True, help="file for one line a pod")
-    commands.add_parser("table", help="tab-separated rows on standard input, columns out")
+    parser = argparse.ArgumentParser(description="Prepares the smoke test's pods, from and to a JSON List.")
+    parser.add_argument("--run", required=True, help="a word that no other run uses")
+    parser.add_argument("--namespace", required=True)
+    parser.add_argument("--seconds", type=int, required=True, help="after which a pod ends by itself")
+    parser.add_argument("--plan", type=Path, required=True, help="file for one line a pod")
     arguments = parser.parse_args()
-    if arguments.command == "table":
-        sys.stdout.write(table(sys.stdin.read().splitlines()) + "\n")
-        return 0
     try:
         pods, plan = prepare(json.load(sys.stdin), arguments.run, arguments.namespace, arguments.seconds)
     except (PodsError, ValueError) as error:

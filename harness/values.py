@@ -21,7 +21,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-import yaml
+if sys.version_info < (3, 10):  # noqa: UP036 - the host's own Python runs this, not the project's
+    sys.exit("values.py: needs Python 3.10 or newer\n  hint: name another one: PYTHON=/path/to/python3")
+try:
+    import yaml
+except ModuleNotFoundError:
+    sys.exit("values.py: this Python has no PyYAML\n  hint: install python3-yaml, or PYTHON=/path/to/python3")
+
+LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 ANY = None
 """A subtree with Kubernetes' own types; the server checks it."""
@@ -100,8 +107,9 @@ class Document:
         self.path = path
         try:
             text = "" if optional and not path.exists() else path.read_text(encoding="utf-8")
-            self.content: Any = yaml.safe_load(text)
-            self.root = yaml.compose(text, Loader=yaml.SafeLoader)
+            loader = LOADER(text)
+            self.root = loader.get_single_node()
+            self.content: Any = None if self.root is None else loader.construct_document(self.root)
         except (OSError, UnicodeDecodeError) as error:
             raise ValuesError(
                 str(path), f"cannot be read ({error})", "name another file with --settings"

@@ -34,6 +34,11 @@ mkdir mktemp mv paste printf ps readlink rm rmdir sed sh sha256sum sleep sort st
 touch tr uname wc
 """
 
+SCRIPTS = """
+bkgen-requirements.txt bkgen.Dockerfile ci-base.Dockerfile cluster-lib.sh config.env install-agent-stack.sh
+setup-cluster.sh smoke-test.sh smoke_pods.py teardown.sh values.py values.yaml
+"""
+
 STANDIN = r"""#!/bin/bash
 # A stand-in for kubectl, helm, k3s, docker, curl, … of tests/cluster_host.py.
 name=${0##*/}
@@ -381,9 +386,12 @@ def make_host(root: Path) -> Host:
         (root / folder).mkdir(parents=True)
     host = Host(root)
     standin = STANDIN.replace("@ID@", real("id"))
+    executable(root / "bin" / "stand-in", standin)
     for tool in (*TOOLS, "id", "uname"):
-        executable(root / "bin" / tool, standin)
-    shutil.copytree(REPOSITORY / "harness", host.harness)
+        (root / "bin" / tool).symlink_to("stand-in")
+    host.harness.mkdir(parents=True)
+    for name in SCRIPTS.split():
+        shutil.copy(REPOSITORY / "harness" / name, host.harness / name)
     shutil.copytree(REPOSITORY / "k3_tests" / "smoke", root / "repository" / "k3_tests" / "smoke")
     for name in ("pyproject.toml", "bkgen/__init__.py"):
         (root / "repository" / name).parent.mkdir(exist_ok=True)
@@ -411,7 +419,7 @@ def serve_releases(host: Host, standin: str) -> None:
     k3s = standin.encode()
     installer = INSTALLER.encode()
     archive = io.BytesIO()
-    with tarfile.open(fileobj=archive, mode="w:gz") as tar:
+    with tarfile.open(fileobj=archive, mode="w:gz", compresslevel=1) as tar:
         member = tarfile.TarInfo("linux-amd64/helm")
         member.size, member.mode = len(k3s), 0o755
         tar.addfile(member, io.BytesIO(k3s))
@@ -432,7 +440,7 @@ def make_cluster(root: Path) -> Host:
     """A host with a running cluster, and kubectl, helm and bkgen on the path."""
     host = make_host(root)
     for tool in ("kubectl", "helm", "bkgen"):
-        (host.bin / tool).symlink_to("../bin/docker")
+        (host.bin / tool).symlink_to("../bin/stand-in")
     host.write("k3s-active", "")
     host.write("nodes.json", nodes({"nvidia.com/gpu": "8"}))
     return host

@@ -129,7 +129,7 @@ TOOLS = [
 )
 def test_a_missing_tool_is_named_before_anything_is_done(bare: Host, script: str, tool: str) -> None:
     for other in ("kubectl", "helm", "bkgen"):
-        (bare.bin / other).symlink_to("../bin/docker")
+        (bare.bin / other).symlink_to("../bin/stand-in")
     bare.remove_tool(tool)
     finished = bare.run(script, stdin="token\n", VENDOR="nvidia")
     assert finished.status == 1
@@ -359,7 +359,7 @@ def test_a_newer_k3s_is_never_replaced_by_an_older_one(ready: Host) -> None:
 
 
 def test_a_k3s_that_was_there_before_is_not_marked_as_ours(bare: Host) -> None:
-    (bare.bin / "k3s").symlink_to("../bin/docker")
+    (bare.bin / "k3s").symlink_to("../bin/stand-in")
     bare.write("k3s-version", "v1.33.6+k3s1")
     bare.fail("^installer")
     assert bare.run(SETUP).status == 75

@@ -84,7 +84,7 @@ def test_where_nobody_can_answer_it_asks_for_the_option(installed: Host) -> None
 def test_a_cluster_that_was_there_before_is_left_alone(tmp_path: Path) -> None:
     host = make_cluster(tmp_path / "host")
     host.write("namespace-buildkite", "")
-    (host.bin / "k3s").symlink_to("../bin/docker")
+    (host.bin / "k3s").symlink_to("../bin/stand-in")
     assert host.run("install-agent-stack.sh", stdin="bkct_token\n").status == 0
     host.forget()
     assert host.run(TEARDOWN, "--yes").status == 0
@@ -146,9 +146,9 @@ def test_a_setup_that_stopped_before_k3s_could_remove_itself_is_cleaned_up(tmp_p
     ("failing", "step"),
     [
         ("^helm uninstall agent-stack", "Buildkite controller"),
-        ("^kubectl delete namespace", "namespace buildkite"),
         ("^k3s-uninstall.sh", "K3s"),
-        ("^docker image rm", "image lmcache/ci-base:latest"),
+        pytest.param("^kubectl delete namespace", "namespace buildkite", marks=pytest.mark.slow),
+        pytest.param("^docker image rm", "image lmcache/ci-base:latest", marks=pytest.mark.slow),
     ],
 )
 def test_a_removal_that_fails_is_named_and_can_be_taken_up_again(
