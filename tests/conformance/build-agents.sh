@@ -17,6 +17,7 @@ TEXT
 root=$(cd "$(dirname "${BASH_SOURCE[0]}")/../.." && pwd)
 pins=$root/tests/conformance/agents
 staged=
+builder=
 
 fail() {
   printf 'build-agents: %s\n' "$1" >&2
@@ -25,13 +26,17 @@ fail() {
 }
 
 clean_up() {
+  if [ -n "$builder" ]; then
+    kill "$builder" 2>/dev/null || true
+    wait "$builder" 2>/dev/null || true
+  fi
   if [ -n "$staged" ]; then
     rm -rf "$staged"
   fi
 }
 
 version_of() {
-  sed -n 's|^[[:space:]]*github.com/buildkite/agent/v3 v\([0-9.]*\).*|\1|p' "$1/go.mod" | head -n 1
+  sed -n 's|^\(require\)\{0,1\}[[:space:]]*github.com/buildkite/agent/v3 v\([0-9.]*\).*|\2|p' "$1/go.mod" | head -n 1
 }
 
 stamp_of() {
@@ -62,8 +67,14 @@ build() {
   printf 'build-agents: building buildkite-agent %s (this takes some minutes)\n' "$version" >&2
   mkdir -p "$(dirname "$target")"
   staged=$(mktemp -d "$(dirname "$target")/.building.XXXXXX")
-  (cd "$pin" && GOFLAGS=-mod=readonly go build -buildvcs=false -trimpath -ldflags='-s -w' \
-    -o "$staged/buildkite-agent" github.com/buildkite/agent/v3) ||
+  # In the background, because bash answers a signal only after a foreground child has ended.
+  GOFLAGS=-mod=readonly go build -C "$pin" -buildvcs=false -trimpath -ldflags='-s -w' \
+    -o "$staged/buildkite-agent" github.com/buildkite/agent/v3 &
+  builder=$!
+  local status=0
+  wait "$builder" || status=$?
+  builder=
+  [ "$status" -eq 0 ] ||
     fail "buildkite-agent $version could not be built" \
       "see the words of the go command above; modules come from the proxy that 'go env GOPROXY' names"
   "$staged/buildkite-agent" --version >&2
