@@ -39,7 +39,7 @@ read_arguments() {
 make_pods() {
   STEP="making the pods"
   run_into "$WORK/rendered.json" /dev/null \
-    env --chdir="$REPOSITORY" "$BKGEN" render --pods "$SMOKE_SUITE"
+    env --chdir="$REPOSITORY" "$BKGEN" render --pods --json "$SMOKE_SUITE"
   run_into "$WORK/pods.json" "$WORK/rendered.json" \
     "$PYTHON" "$HARNESS/smoke_pods.py" --run "$RUN" --namespace "$SMOKE_NAMESPACE" \
     --seconds "$((SMOKE_TIMEOUT + 600))" --plan "$WORK/plan"

@@ -1,6 +1,6 @@
 """Prepares the smoke test's pods.
 
-Reads the pods of a suite on standard input, as `bkgen render --pods` prints them (one JSON List of Pods),
+Reads the pods of a suite on standard input, as `bkgen render --pods --json` prints them (one List of Pods),
 and writes the same list for `kubectl apply`. Everything a pod asks for stays as
 it is: image, resources, volumes, placement. Three things change, because no agent fills the pod here:
 
@@ -110,7 +110,7 @@ def main() -> int:
     try:
         pods, plan = prepare(json.load(sys.stdin), arguments.run, arguments.namespace, arguments.seconds)
     except (PodsError, ValueError) as error:
-        sys.stderr.write(f"smoke_pods.py: {error}\n  hint: look at `bkgen render --pods SUITE`\n")
+        sys.stderr.write(f"smoke_pods.py: {error}\n  hint: look at `bkgen render --pods --json SUITE`\n")
         return 1
     arguments.plan.write_text("".join(f"{line}\n" for line in plan), encoding="utf-8")
     json.dump(pods, sys.stdout, indent=1)

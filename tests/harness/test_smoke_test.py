@@ -6,6 +6,7 @@ import json
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -70,7 +71,7 @@ def deleted(host: Host) -> list[str]:
 def test_pods_that_get_what_they_asked_for_pass(cluster: Host, server: str) -> None:
     finished = cluster.run(SMOKE)
     assert finished.status == 0, finished.all
-    assert cluster.calls("bkgen") == ["bkgen render --pods smoke"]
+    assert cluster.calls("bkgen") == ["bkgen render --pods --json smoke"]
     rows = [line.split() for line in finished.output.splitlines()]
     assert rows[0] == ["POD", "CHECK", "VERDICT", "DETAIL"]
     checks = [" ".join(row[1:-1]).split(" ok")[0] for row in rows[1:]]
@@ -244,13 +245,33 @@ def test_a_mistake_in_the_options_is_no_check_that_went_well(
     assert run_checks(cluster, *arguments) == (2, {})
 
 
-def test_the_pipeline_checks_what_its_pods_ask_for() -> None:
+def test_the_suite_checks_in_a_build_what_smoke_test_checks_in_a_bare_pod(tmp_path: Path) -> None:
+    repository = RUN.parent.parent.parent
     suite = yaml.safe_load(RUN.with_name("pipeline.yml").read_text())
-    assert suite["when"]["paths"] == ["/harness/**", "/k3_tests/smoke/**"]
-    asked = {step["key"]: step["command"].split() for step in suite["steps"]}
-    assert suite["pod"]["shm"] == "4Gi"
-    for step in suite["steps"]:
-        words = asked[step["key"]]
-        assert words[words.index("--gpus") + 1] == str(step["pod"]["gpus"])
-        assert words[words.index("--shm-mib") + 1] == "4096"
-        assert suite["pod"]["scratch"] in words
+    rendered = subprocess.run(
+        [sys.executable, "-m", "bkgen", "render", "--pods", "--json", "smoke"],
+        cwd=repository,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    plan = tmp_path / "plan"
+    prepare = [
+        str(repository / "harness" / "smoke_pods.py"),
+        "--run",
+        "r",
+        "--namespace",
+        "n",
+        "--seconds",
+        "9",
+    ]
+    subprocess.run(
+        [sys.executable, *prepare, "--plan", str(plan)],
+        input=rendered.stdout,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    told = [line.split("\t")[2:] for line in plan.read_text().splitlines()]
+    assert told == [step["command"].split()[1:] for step in suite["steps"]]
+    assert [arguments[:2] for arguments in told] == [["--gpus", "1"], ["--gpus", "0"]]
