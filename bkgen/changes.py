@@ -15,6 +15,12 @@ Status = Literal["A", "M", "D", "T"]
 REGULAR_MODES = frozenset({"100644", "100755", "000000"})
 
 
+def printable(text: str) -> str:
+    """`text` for a log: one line, nothing that a terminal would obey, undecodable bytes as `\\xNN`."""
+    plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
+    return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
+
+
 @dataclass(frozen=True, slots=True)
 class ChangedFile:
     """One path that differs from the base.
@@ -46,8 +52,7 @@ class ChangedFile:
     @property
     def shown(self) -> str:
         """The path for a log: one line, nothing that a terminal would obey, undecodable bytes as `\\xNN`."""
-        raw = self.path.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
-        return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in raw)
+        return printable(self.path)
 
 
 @dataclass(frozen=True, slots=True)
