@@ -80,6 +80,14 @@ def in_reading_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...
     return tuple(sorted(unique, key=lambda d: (d.position or Position(""), d.code, d.field, d.message)))
 
 
+def dotted(path: Iterable[str | int]) -> str:
+    """A path of keys and indexes as people write it: `steps[0].pod.gpus`."""
+    text = ""
+    for part in path:
+        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
+    return text
+
+
 class BkgenError(Exception):
     """The root. Raised itself only for a bug in bkgen."""
 

@@ -1,9 +1,9 @@
 """A directed graph of strings: what depends on what.
 
-    edges = {"test": ("image",), "image": ("base",), "base": ()}
-    closure(edges, ["test"])    ->  {"image": "test", "base": "image"}     who pulled it in
-    find_cycle(edges)           ->  None
-    depths(edges)               ->  {"base": 0, "image": 1, "test": 2}
+edges = {"test": ("image",), "image": ("base",), "base": ()}
+closure(edges, ["test"])    ->  {"image": "test", "base": "image"}     who pulled it in
+find_cycle(edges)           ->  None
+depths(edges)               ->  {"base": 0, "image": 1, "test": 2}
 """
 
 from __future__ import annotations

@@ -53,7 +53,9 @@ def as_boolean(value: object) -> bool:
     if type(value) is bool:
         return value
     if isinstance(value, str) and value.lower() in {"on", "off", "yes", "no", "y", "n"}:
-        raise ValueError(f"write true or false: '{value}' is a boolean to some YAML readers and text to others")
+        raise ValueError(
+            f"write true or false: '{value}' is a boolean to some YAML readers and text to others"
+        )
     raise ValueError(f"true or false is wanted, not {described(value)}")
 
 

@@ -165,7 +165,10 @@ def _hoisted(node: Any, found: dict[str, Schema], own: str) -> Any:
 
 def _described(name: str, schema: Schema) -> Schema:
     """`schema` with what its fields' docstrings say."""
-    texts = _ADJUSTMENT if name == "Adjustment" else field_docs().get(name, {})
+    texts = field_docs().get(name, {})
+    if name == "Adjustment":
+        texts = _ADJUSTMENT
+        schema["description"] = "One combination of `matrix` that is added, skipped or changed."
     for field, body in schema.get("properties", {}).items():
         if field in texts:
             schema["properties"][field] = {"description": texts[field], **body}

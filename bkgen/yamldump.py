@@ -26,7 +26,11 @@ def _text(dumper: Any, text: str) -> Any:
     style: str | None = '"'
     if _PLAIN.match(text) and not _WORDS.match(text):
         style = None
-    elif "\n" in text and _LITERAL.match(text) and not re.search(r"(?:^|\n)[ \n]|[ \n]\Z| \n", text.removesuffix("\n")):
+    elif (
+        "\n" in text
+        and _LITERAL.match(text)
+        and not re.search(r"(?:^|\n)[ \n]|[ \n]\Z| \n", text.removesuffix("\n"))
+    ):
         style = "|"
     return dumper.represent_scalar("tag:yaml.org,2002:str", str(text), style=style)
 

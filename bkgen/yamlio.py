@@ -70,7 +70,9 @@ elif _Parser is not None:
 
 else:
 
-    class _Composer(_Untyped, yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer):
+    class _Composer(
+        _Untyped, yaml.reader.Reader, yaml.scanner.Scanner, yaml.parser.Parser, yaml.composer.Composer
+    ):
         def __init__(self, stream):
             yaml.reader.Reader.__init__(self, stream)
             yaml.scanner.Scanner.__init__(self)
@@ -131,7 +133,10 @@ def _decoded(data: bytes, file: str) -> str:
         start = data.rfind(b"\n", 0, error.start) + 1
         place = Position(file, data.count(b"\n", 0, error.start) + 1, error.start - start + 1)
         raise UserError.single(
-            "yaml-encoding", f"byte 0x{data[error.start]:02x} is not UTF-8", "save the file as UTF-8", position=place
+            "yaml-encoding",
+            f"byte 0x{data[error.start]:02x} is not UTF-8",
+            "save the file as UTF-8",
+            position=place,
         ) from None
     bad = re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x84\x86-\x9f\ud800-\udfff\ufffe\uffff]", text)
     if bad:
@@ -165,10 +170,15 @@ def _compose(text: str, file: str) -> Node | None:
         place = Position(file, mark.line + 1, mark.column + 1) if mark else Position(file)
         context = f" ({error.context})" if error.context else ""
         raise UserError.single(
-            "yaml-syntax", f"{error.problem or error.context}{context}", _syntax_hint(text, error), position=place
+            "yaml-syntax",
+            f"{error.problem or error.context}{context}",
+            _syntax_hint(text, error),
+            position=place,
         ) from None
     except yaml.reader.ReaderError as error:
-        raise UserError.single("yaml-encoding", str(error.reason), "save the file as UTF-8", position=Position(file)) from None
+        raise UserError.single(
+            "yaml-encoding", str(error.reason), "save the file as UTF-8", position=Position(file)
+        ) from None
     return node
 
 
@@ -226,7 +236,9 @@ class _Reader:
             return 1
         known = self._sizes.get(id(node))
         if known == -1:
-            raise self._refused(node, "yaml-recursion", "this anchor contains itself", "write the part out once")
+            raise self._refused(
+                node, "yaml-recursion", "this anchor contains itself", "write the part out once"
+            )
         if known is not None:
             return known
         if depth > MAX_DEPTH:
@@ -256,7 +268,11 @@ class _Reader:
         if known is None:
             if node.tag not in _CORE:
                 self._odd_tag(node)
-            known = self._mapping(node, depth) if type(node) is MappingNode else [self.value(n, depth + 1) for n in node.value]
+            known = (
+                self._mapping(node, depth)
+                if type(node) is MappingNode
+                else [self.value(n, depth + 1) for n in node.value]
+            )
             self._values[id(node)] = known
         return known
 
@@ -285,10 +301,14 @@ class _Reader:
                 merges += value_node.value if type(value_node) is SequenceNode else [value_node]
                 continue
             if key_node.tag == _PLAIN and key in NULLS:
-                self.problem(key_node, "yaml-key", "a key is missing before the ':'", "write the key, or quote it")
+                self.problem(
+                    key_node, "yaml-key", "a key is missing before the ':'", "write the key, or quote it"
+                )
                 continue
             if key in result:
-                self.problem(key_node, "yaml-duplicate-key", f"the key '{key}' is here twice", "remove one of the two")
+                self.problem(
+                    key_node, "yaml-duplicate-key", f"the key '{key}' is here twice", "remove one of the two"
+                )
                 continue
             result[key] = self.value(value_node, depth + 1)
         for source in merges:
@@ -298,7 +318,12 @@ class _Reader:
     def _merge(self, source: Node, result: dict[str, Any], depth: int) -> None:
         if not isinstance(source, MappingNode):
             value = self.value(source, depth)
-            self.problem(source, "yaml-merge", f"'<<' takes a map, not {described(value)}", "point it at a map: '<<: *name'")
+            self.problem(
+                source,
+                "yaml-merge",
+                f"'<<' takes a map, not {described(value)}",
+                "point it at a map: '<<: *name'",
+            )
             return
         for key, value in self.value(source, depth + 1).items():
             result.setdefault(key, value)

@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from gitrepo import Checkout, Content, Program, PullRequest, clone, repository
 
 from bkgen.cli.entry import run
+from gitrepo import Checkout, Content, Program, PullRequest, clone, repository
 
 FAKES = Path(__file__).with_name("fakes")
 RUN = Program("#!/usr/bin/env bash\nset -euo pipefail\necho run\n")
@@ -97,13 +97,17 @@ class FakeAgent:
 class Cli:
     """Runs `bkgen …` in this process."""
 
-    def __init__(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
+    def __init__(
+        self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+    ) -> None:
         self.tmp_path = tmp_path
         self._monkeypatch = monkeypatch
         self._capfd = capfd
         self.agent = FakeAgent(tmp_path / "agent")
 
-    def run(self, directory: Path, *arguments: str, environ: Mapping[str, str] | None = None, agent: bool = True) -> Result:
+    def run(
+        self, directory: Path, *arguments: str, environ: Mapping[str, str] | None = None, agent: bool = True
+    ) -> Result:
         """One command in `directory`, with `environ` added."""
         with self._monkeypatch.context() as patch, restored_signals():
             patch.chdir(directory)
@@ -122,7 +126,9 @@ class Cli:
         """A repository of one commit with these files."""
         return repository(self.tmp_path / name, files=files)
 
-    def pull_request(self, change: Mapping[str, Content], files: Mapping[str, Content] = THREE) -> PullRequest:
+    def pull_request(
+        self, change: Mapping[str, Content], files: Mapping[str, Content] = THREE
+    ) -> PullRequest:
         """A pull request against main that makes `change` to `files`; main has gone on since."""
         upstream = repository(self.tmp_path / "upstream", files=files)
         upstream.branch("feature")

@@ -9,7 +9,8 @@ from bkgen.build import Build
 from bkgen.changes import ChangedFile, Changes, ChangeSet
 from bkgen.config.load import load_configuration
 from bkgen.decide.facts import Selection, gather
-from bkgen.plan.planning import Plan, make_plan
+from bkgen.plan.planned import Plan
+from bkgen.plan.planning import make_plan
 from bkgen.spec.settings import Settings
 from bkgen.spec.suite import Suite, SuiteSpec
 from bkgen.yamlio import Document
@@ -41,7 +42,9 @@ def suite(name: str = "unit", **values: Any) -> Suite:
     """A suite of one plain step, unless `steps` says otherwise."""
     spec = {"steps": [{"command": "./run.sh", "label": "it"}], **values}
     directory = f"k3_tests/{name}"
-    return Suite(name, directory, SuiteSpec.model_validate(spec), Document(f"{directory}/pipeline.yml", "", spec))
+    return Suite(
+        name, directory, SuiteSpec.model_validate(spec), Document(f"{directory}/pipeline.yml", "", spec)
+    )
 
 
 def loaded(files: Mapping[str, str]) -> tuple[Suite, ...]:

@@ -7,8 +7,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bkrun import RUN, Cli, suite
-from decisions import Files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -18,6 +16,8 @@ from bkgen.errors import UserError
 from bkgen.scalars import Plain, natural
 from bkgen.yamldump import dump
 from bkgen.yamlio import load
+from bkrun import RUN, Cli, suite
+from decisions import Files
 
 P = "k3_tests/unit/pipeline.yml"
 STEP = "steps:\n- command: ./run.sh\n"
@@ -266,7 +266,9 @@ def test_extension_keys_and_anchors_share_what_they_name() -> None:
 
 TEXTS = st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\ufffe\uffff"), max_size=40)
 VALUES = st.recursive(
-    TEXTS, lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3), max_leaves=10
+    TEXTS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(TEXTS, inner, max_size=3),
+    max_leaves=10,
 )
 
 
@@ -278,7 +280,9 @@ def test_what_is_dumped_for_people_reads_back_the_same_in_yaml_1_2(value: Any) -
     assert json.loads(json.dumps(YAML(typ="safe", pure=True).load(text))) == {"value": value}
 
 
-@given(st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["on", "1", "x y", "~"]), max_size=3))
+@given(
+    st.dictionaries(st.sampled_from(["a", "b", "c"]), st.sampled_from(["on", "1", "x y", "~"]), max_size=3)
+)
 def test_what_is_dumped_reads_back_the_same_here(value: dict[str, str]) -> None:
     document = load(dump(value).encode(), "x.yml")
     assert document.value == value

@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 
 import pytest
-from decisions import changed, plan, pull_request, settings, step_verdicts, suite, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -14,6 +13,7 @@ from bkgen.changes import ChangedFile, ChangesNotAsked, UnknownChanges
 from bkgen.decide.decision import RULES
 from bkgen.decide.facts import Selection
 from bkgen.decide.rules import Subject, explain
+from decisions import changed, plan, pull_request, settings, step_verdicts, suite, verdicts
 
 SCHEDULE = Build(source="schedule", branch="main")
 BY_HAND = Build(source="ui", branch="main")
@@ -120,7 +120,9 @@ def test_what_is_no_regular_file_is_never_trivial(file: ChangedFile) -> None:
 
 
 def test_a_new_regular_file_under_docs_is_trivial() -> None:
-    assert verdicts(plan([ANY], changed(ChangedFile("docs/a.md", "A", "000000", "100644")))) == {"any": "SKIP only-trivial"}
+    assert verdicts(plan([ANY], changed(ChangedFile("docs/a.md", "A", "000000", "100644")))) == {
+        "any": "SKIP only-trivial"
+    }
 
 
 def test_a_submodule_matches_the_rule_for_its_directory() -> None:
@@ -166,7 +168,10 @@ def test_a_name_that_is_not_utf8_is_shown_with_its_bytes() -> None:
     assert planned.decision.evidence.files == ("caf\\xe9.py",)
 
 
-@given(st.lists(st.sampled_from(["src/a.py", "docs/a.md", "lib/b.py", "k3_tests/any/run.sh"]), min_size=1), st.randoms())
+@given(
+    st.lists(st.sampled_from(["src/a.py", "docs/a.md", "lib/b.py", "k3_tests/any/run.sh"]), min_size=1),
+    st.randoms(),
+)
 def test_the_order_of_files_changes_no_verdict(files: list[str], shuffler: random.Random) -> None:
     shuffled = list(files)
     shuffler.shuffle(shuffled)
@@ -181,7 +186,9 @@ def test_the_order_of_files_changes_no_verdict(files: list[str], shuffler: rando
 def test_one_more_changed_file_never_takes_a_suite_away(files: list[str], more: str) -> None:
     suites = [SRC, ANY, DOC, OTHERS]
     before = {name for name, verdict in verdicts(plan(suites, files)).items() if verdict.startswith("RUN")}
-    after = {name for name, verdict in verdicts(plan(suites, [*files, more])).items() if verdict.startswith("RUN")}
+    after = {
+        name for name, verdict in verdicts(plan(suites, [*files, more])).items() if verdict.startswith("RUN")
+    }
     assert before <= after
 
 

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from decisions import Files
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -20,6 +19,7 @@ from bkgen.decide.facts import Selection
 from bkgen.errors import UserError
 from bkgen.generate.phases import Generation, generate
 from bkgen.pipeline.commands import for_kubelet, in_directory
+from decisions import Files
 
 GOLDEN = Path(__file__).with_name("golden")
 SETTINGS = """\
@@ -78,7 +78,9 @@ def test_no_plugin_where_the_pod_is_declined(where: str) -> None:
 
 
 def test_a_bare_metal_profile_sends_the_step_to_its_queue() -> None:
-    assert one(f"{POD}steps:\n- {{command: ./run.sh, pod: {{profile: musa}}}}\n")["agents"] == {"queue": "MooreThreads"}
+    assert one(f"{POD}steps:\n- {{command: ./run.sh, pod: {{profile: musa}}}}\n")["agents"] == {
+        "queue": "MooreThreads"
+    }
 
 
 def test_a_step_keeps_its_own_plugin_and_its_other_plugins() -> None:
@@ -88,7 +90,9 @@ def test_a_step_keeps_its_own_plugin_and_its_other_plugins() -> None:
     )
     plugins = one(text)["plugins"]
     assert plugins[:2] == [{"docker-login#v3": {"server": "x"}}, "cache"]
-    assert plugins[2]["kubernetes"]["podSpec"]["containers"][0]["resources"]["limits"] == {"nvidia.com/gpu": "1"}
+    assert plugins[2]["kubernetes"]["podSpec"]["containers"][0]["resources"]["limits"] == {
+        "nvidia.com/gpu": "1"
+    }
 
 
 def test_a_pod_is_added_behind_the_steps_plugins() -> None:
@@ -169,16 +173,25 @@ def test_a_timeout_beyond_six_hours_moves_the_controllers_deadline() -> None:
 
 
 def test_retries_by_name_by_default_and_in_buildkites_form() -> None:
-    infra = [{"signal_reason": "stack_error", "limit": 1}, {"signal_reason": "agent_stop", "limit": 2}, {"exit_status": -1, "limit": 2}]
+    infra = [
+        {"signal_reason": "stack_error", "limit": 1},
+        {"signal_reason": "agent_stop", "limit": 2},
+        {"exit_status": -1, "limit": 2},
+    ]
     assert one(f"{POD}steps: [{{command: x}}]\n")["retry"] == {"automatic": infra}
-    assert one(f"{POD}steps: [{{command: x, retry: once}}]\n")["retry"] == {"automatic": [{"exit_status": "*", "limit": 1}]}
+    assert one(f"{POD}steps: [{{command: x, retry: once}}]\n")["retry"] == {
+        "automatic": [{"exit_status": "*", "limit": 1}]
+    }
     own = {"automatic": {"exit_status": 7, "limit": 1}, "manual": False}
     assert one(f"{POD}steps: [{{command: x, retry: {json.dumps(own)}}}]\n")["retry"] == own
     assert "retry" not in one("steps: [{command: x}]\n")
 
 
 def test_shards_give_parallelism_label_and_environment() -> None:
-    text = POD + "steps: [{command: ./run.sh, label: Unit, shards: {count: 4, by: pytest-split, durations: d.json}}]\n"
+    text = (
+        POD
+        + "steps: [{command: ./run.sh, label: Unit, shards: {count: 4, by: pytest-split, durations: d.json}}]\n"
+    )
     step = one(text)
     assert step["parallelism"] == 4
     assert step["label"] == "Unit %N of %t"
@@ -204,7 +217,10 @@ def test_a_mirror_is_the_step_on_other_hardware() -> None:
     assert amd["timeout_in_minutes"] == 25
     assert amd["agents"] == {"queue": "amd-k8s"}
     assert amd["env"] == {"BKGEN_GPUS": "2", "X": "1"}
-    assert amd["plugins"][0]["kubernetes"]["podSpec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"] == "2"
+    assert (
+        amd["plugins"][0]["kubernetes"]["podSpec"]["containers"][0]["resources"]["limits"]["amd.com/gpu"]
+        == "2"
+    )
     assert amd["parallelism"] == 2
     assert amd["concurrency_group"] == "g-mi300"
     assert musa["label"] == "Musa %N of %t"
@@ -292,7 +308,14 @@ def kubelet(value: str, known: dict[str, str]) -> str:
     return out
 
 
-@given(st.lists(st.sampled_from(["$", "$$", "(", ")", "K", "$(K)", "$(L)", "BUILDKITE_X", "$(BUILDKITE_X)", "\\", " ", "é"]), max_size=12).map("".join))
+@given(
+    st.lists(
+        st.sampled_from(
+            ["$", "$$", "(", ")", "K", "$(K)", "$(L)", "BUILDKITE_X", "$(BUILDKITE_X)", "\\", " ", "é"]
+        ),
+        max_size=12,
+    ).map("".join)
+)
 def test_what_the_author_wrote_is_what_the_shell_sees(command: str) -> None:
     known = {"K": "1", "BUILDKITE_X": "2"}
     pod = BuiltPod({}, known_variables=frozenset({"K"}))
@@ -304,13 +327,19 @@ def test_only_commands_in_pods_are_escaped() -> None:
     assert one(f"{POD}steps: [{{command: 'kill $$'}}]\n")["command"] == "kill $$$$"
 
 
-@pytest.mark.parametrize(("command", "sent"), [("./run.sh -x", "d/run.sh -x"), ("bash ./run.sh", "bash ./run.sh"), ("../x", "../x"), (".", ".")])
+@pytest.mark.parametrize(
+    ("command", "sent"),
+    [("./run.sh -x", "d/run.sh -x"), ("bash ./run.sh", "bash ./run.sh"), ("../x", "../x"), (".", ".")],
+)
 def test_a_leading_dot_slash_is_the_suites_directory(command: str, sent: str) -> None:
     assert in_directory(command, "d") == sent
 
 
 def test_one_interpolating_suite_leaves_the_others_exact() -> None:
-    made = generated(a="interpolate: true\nsteps: [{command: 'echo $BUILDKITE_COMMIT'}]\n", b="steps: [{command: 'echo $HOME'}]\n")
+    made = generated(
+        a="interpolate: true\nsteps: [{command: 'echo $BUILDKITE_COMMIT'}]\n",
+        b="steps: [{command: 'echo $HOME'}]\n",
+    )
     (upload,) = made.uploads
     assert upload.interpolate
     commands = {step["key"]: step["command"] for step in json.loads(upload.document)["steps"]}
@@ -328,7 +357,9 @@ def wide(count: int, key: str = "w", needs: str = "") -> str:
 def test_uploads_stay_below_the_limit_and_dependencies_go_first() -> None:
     made = generated(a=wide(300, "a", "c"), b=wide(300, "b"), c=wide(300, "c"))
     keys = [upload.keys for upload in made.uploads]
-    assert [key for batch in keys for key in batch].index("c") < [key for batch in keys for key in batch].index("a")
+    assert [key for batch in keys for key in batch].index("c") < [
+        key for batch in keys for key in batch
+    ].index("a")
     assert all(sum(300 for _ in batch) <= 500 for batch in keys)
 
 
@@ -350,7 +381,9 @@ def test_a_group_larger_than_an_upload_is_an_error_before_anything_goes_up() -> 
 
 def test_more_jobs_than_a_build_takes_are_an_error() -> None:
     with pytest.raises(UserError, match="Buildkite takes 1000 in one build"):
-        generated(SETTINGS + "limits: {jobs_per_build: 1000}\n", **{f"s{n}": wide(400, f"k{n}") for n in range(3)})
+        generated(
+            SETTINGS + "limits: {jobs_per_build: 1000}\n", **{f"s{n}": wide(400, f"k{n}") for n in range(3)}
+        )
 
 
 # -- goldens ---------------------------------------------------------------------------------------------------
@@ -365,7 +398,9 @@ def test_a_golden_pipeline(case: str, request: pytest.FixtureRequest) -> None:
     expected = GOLDEN / f"{case}.json"
     if request.config.getoption("--update-golden"):
         expected.write_text(emitted)
-    assert emitted == expected.read_text(), f"read the difference, then: ./dev test tests/test_pipeline.py --update-golden ({case})"
+    assert emitted == expected.read_text(), (
+        f"read the difference, then: ./dev test tests/test_pipeline.py --update-golden ({case})"
+    )
 
 
 def test_there_are_goldens() -> None:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import pytest
-from decisions import loaded, plan, pull_request, settings, step_verdicts, suite, verdicts
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -12,6 +13,7 @@ from bkgen.errors import UserError
 from bkgen.graph import closure, depths, find_cycle
 from bkgen.plan.keys import keyed_steps, slug
 from bkgen.report.figures import figures, minutes
+from decisions import loaded, plan, pull_request, settings, step_verdicts, suite, verdicts
 
 
 def keys(values) -> list[str]:
@@ -81,7 +83,9 @@ def test_an_unknown_dependency_is_an_error_with_the_nearest_key() -> None:
 
 
 def test_all_unknown_dependencies_are_reported_at_once() -> None:
-    message = failing(suite("a", steps=[cmd(depends_on="x")]), suite("b", steps=[cmd(depends_on=[{"step": "y"}])]))
+    message = failing(
+        suite("a", steps=[cmd(depends_on="x")]), suite("b", steps=[cmd(depends_on=[{"step": "y"}])])
+    )
     assert "'x'" in message
     assert "'y'" in message
 
@@ -100,7 +104,9 @@ def test_a_cycle_is_an_error_that_names_the_way_round(one, two, chain) -> None:
 
 def test_a_cycle_through_a_group_is_found() -> None:
     group = {"group": "g", "key": "g", "steps": [cmd(key="inner", depends_on="outer")]}
-    assert "wait for each other" in failing(suite("one", steps=[group]), suite("two", steps=[cmd(key="outer", depends_on="g")]))
+    assert "wait for each other" in failing(
+        suite("one", steps=[group]), suite("two", steps=[cmd(key="outer", depends_on="g")])
+    )
 
 
 def test_what_a_selected_step_needs_is_pulled_in_and_says_by_whom() -> None:
@@ -149,8 +155,18 @@ def test_what_depends_on_something_forbidden_to_forks_is_skipped() -> None:
 
 
 def test_a_wait_goes_with_the_last_step_around_it() -> None:
-    steps = [cmd(key="a", when={"paths": ["a/**"]}), "wait", cmd(key="b", when={"paths": ["b/**"]}), "wait", cmd(key="c")]
-    running = [k for k, v in step_verdicts(plan([suite("x", steps=steps)], ["b/y", "z"])).items() if v.startswith("RUN")]
+    steps = [
+        cmd(key="a", when={"paths": ["a/**"]}),
+        "wait",
+        cmd(key="b", when={"paths": ["b/**"]}),
+        "wait",
+        cmd(key="c"),
+    ]
+    running = [
+        k
+        for k, v in step_verdicts(plan([suite("x", steps=steps)], ["b/y", "z"])).items()
+        if v.startswith("RUN")
+    ]
     assert running == ["b", "x-wait-2", "c"]
 
 
@@ -214,19 +230,25 @@ def test_figures_add_up_jobs_gpu_minutes_and_the_longest_path() -> None:
     assert total.without_expectation == 1
 
 
-@pytest.mark.parametrize(("value", "shown"), [(0, "0 min"), (59.6, "1 h 00 min"), (14, "14 min"), (125, "2 h 05 min")])
+@pytest.mark.parametrize(
+    ("value", "shown"), [(0, "0 min"), (59.6, "1 h 00 min"), (14, "14 min"), (125, "2 h 05 min")]
+)
 def test_minutes_read_well(value: float, shown: str) -> None:
     assert minutes(value) == shown
 
 
 def test_the_position_of_a_dangling_dependency_is_its_line() -> None:
-    suites = loaded({"x": "steps:\n- command: a\n  depends_on:\n    - ok\n    - nope\n- {command: b, key: ok}\n"})
+    suites = loaded(
+        {"x": "steps:\n- command: a\n  depends_on:\n    - ok\n    - nope\n- {command: b, key: ok}\n"}
+    )
     with pytest.raises(UserError) as error:
         plan(suites)
-    assert "k3_tests/x/pipeline.yml:5:7: steps.0.depends_on.1: no step has the key 'nope'" in str(error.value)
+    assert "k3_tests/x/pipeline.yml:5:7: steps[0].depends_on[1]: no step has the key 'nope'" in str(error.value)
 
 
-EDGES = st.dictionaries(st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6)
+EDGES = st.dictionaries(
+    st.sampled_from("abcdef"), st.lists(st.sampled_from("abcdef"), max_size=3), max_size=6
+)
 
 
 @given(EDGES)
@@ -237,7 +259,7 @@ def test_a_found_cycle_is_a_cycle_and_none_means_depths_exist(edges: dict[str, l
         assert all(rank[node] > rank[needed] for node, needs in edges.items() for needed in needs)
     else:
         assert cycle[0] == cycle[-1]
-        assert all(after in edges[before] for before, after in zip(cycle, cycle[1:], strict=False))
+        assert all(after in edges[before] for before, after in pairwise(cycle))
 
 
 @given(EDGES, st.sampled_from("abcdef"))

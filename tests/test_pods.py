@@ -5,19 +5,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from decisions import settings
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bkgen.build import Build
+from bkgen.changes import ChangesNotAsked
 from bkgen.config.load import load_configuration
 from bkgen.decide.facts import Selection
 from bkgen.generate.phases import generate
 from bkgen.pods.build import build_pod
 from bkgen.pods.merge import laid_over
 from bkgen.spec.pod import Pod
-from bkgen.build import Build
-from bkgen.changes import ChangesNotAsked
-from decisions import Files
+from decisions import Files, settings
 
 GIVEN = settings(
     profiles={
@@ -120,7 +119,9 @@ def test_a_profiles_defaults_lie_under_the_pod() -> None:
     }  # fmt: skip
     assert {"name": "NCCL_DEBUG", "value": "WARN"} in made["env"]
     assert {"name": "dshm", "mountPath": "/dev/shm"} in made["volumeMounts"]
-    assert container("tainted", gpus=1, env={"NCCL_DEBUG": "INFO"})["env"] == [{"name": "NCCL_DEBUG", "value": "INFO"}]
+    assert container("tainted", gpus=1, env={"NCCL_DEBUG": "INFO"})["env"] == [
+        {"name": "NCCL_DEBUG", "value": "INFO"}
+    ]
 
 
 def test_one_quantity_is_request_and_limit_and_two_are_two() -> None:
@@ -138,7 +139,13 @@ def test_every_kind_of_volume() -> None:
         {"name": "e", "mount_path": "/e", "empty_dir": {"medium": "Memory", "size_limit": "1Gi"}},
         {"name": "udev", "mount_path": "/run/udev", "host_path": "/run/udev", "type": "Directory"},
     ]
-    made = spec(shm="1Gi", caches=["huggingface", "models_nfs", "sets"], scratch="/scratch", docker=True, mounts=mounts)
+    made = spec(
+        shm="1Gi",
+        caches=["huggingface", "models_nfs", "sets"],
+        scratch="/scratch",
+        docker=True,
+        mounts=mounts,
+    )
     volumes = {volume["name"]: volume for volume in made["volumes"]}
     assert volumes["dshm"]["emptyDir"] == {"medium": "Memory", "sizeLimit": "1Gi"}
     assert volumes["huggingface"]["hostPath"] == {"path": "/data/huggingface", "type": "DirectoryOrCreate"}
@@ -173,7 +180,9 @@ def test_secrets_are_references_and_never_values() -> None:
 
 
 def test_the_plugins_own_keys() -> None:
-    plugin = built(queue_name="gpu-queue", sidecars=[{"image": "x"}], checkout={"skip": True}, active_deadline_minutes=2).plugin
+    plugin = built(
+        queue_name="gpu-queue", sidecars=[{"image": "x"}], checkout={"skip": True}, active_deadline_minutes=2
+    ).plugin
     assert plugin is not None
     assert plugin["metadata"] == {"labels": {"kueue.x-k8s.io/queue-name": "gpu-queue"}}
     assert plugin["sidecars"] == [{"image": "x"}]
@@ -182,7 +191,11 @@ def test_the_plugins_own_keys() -> None:
 
 
 def test_privileged_and_raw_spec() -> None:
-    made = spec(privileged=True, gpus=1, spec={"hostNetwork": True, "containers": [{"name": "container-0", "tty": True}]})
+    made = spec(
+        privileged=True,
+        gpus=1,
+        spec={"hostNetwork": True, "containers": [{"name": "container-0", "tty": True}]},
+    )
     assert made["hostNetwork"] is True
     assert made["containers"][0]["securityContext"] == {"privileged": True}
     assert made["containers"][0]["tty"] is True
@@ -271,7 +284,11 @@ def test_the_guides_pipeline_in_compact_form_is_the_same_pod_in_eight_lines_or_f
     assert len(GUIDE_COMPACT.splitlines()) <= 8
     both = {}
     for name, text in (("compact", GUIDE_COMPACT), ("native", GUIDE_NATIVE)):
-        files = {"bkgen.yml": GUIDE_SETTINGS, "k3_tests/guide/pipeline.yml": text, "k3_tests/guide/run.sh": ""}
+        files = {
+            "bkgen.yml": GUIDE_SETTINGS,
+            "k3_tests/guide/pipeline.yml": text,
+            "k3_tests/guide/run.sh": "",
+        }
         (both[name],) = rendered(files)["steps"]
     compact, native = both["compact"], both["native"]
     assert compact["plugins"] == native["plugins"]

@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from bkrun import FAKES, THREE, Cli, pull_request_environ, suite, unit_pipeline
 from gitrepo import PullRequest
 
@@ -22,7 +23,9 @@ def kinds(cli: Cli) -> list[str]:
 
 
 def upload(cli: Cli, made: PullRequest, *arguments: str, labels: tuple[str, ...] = (), **more: str):
-    return cli.run(made.checkout.path, "upload", *arguments, environ=pull_request_environ(made, labels=labels, **more))
+    return cli.run(
+        made.checkout.path, "upload", *arguments, environ=pull_request_environ(made, labels=labels, **more)
+    )
 
 
 def test_a_docs_only_pull_request_uploads_nothing_and_annotates_once(cli: Cli) -> None:
@@ -175,7 +178,10 @@ def test_the_commands_reach_the_agent_exactly_as_written(cli: Cli) -> None:
 
 def test_more_than_500_jobs_go_up_in_several_uploads_dependencies_first(cli: Cli) -> None:
     wide = "steps:\n- {command: ./run.sh, key: first, parallelism: 400}\n- {command: ./run.sh, key: late, depends_on: base}\n"
-    more = {**suite("wide", wide), **suite("base", "steps: [{command: ./run.sh, parallelism: 300, key: base}]\n")}
+    more = {
+        **suite("wide", wide),
+        **suite("base", "steps: [{command: ./run.sh, parallelism: 300, key: base}]\n"),
+    }
     made = cli.pull_request({"src/core.py": "core = 2\n"}, {**THREE, **more})
     result = upload(cli, made)
     assert result.code == 0, result.err
@@ -188,7 +194,10 @@ def test_more_than_500_jobs_go_up_in_several_uploads_dependencies_first(cli: Cli
 def test_a_fork_cannot_change_what_is_emitted(cli: Cli) -> None:
     evil = unit_pipeline().replace("gpus: 1", "gpus: 8, privileged: true")
     made = cli.pull_request({"k3_tests/gamma/pipeline.yml": evil, "bkgen.yml": "tests_dir: other\n"})
-    fork = {"BUILDKITE_BRANCH": "someone:feature", "BUILDKITE_PULL_REQUEST_REPO": "https://example.invalid/x/y.git"}
+    fork = {
+        "BUILDKITE_BRANCH": "someone:feature",
+        "BUILDKITE_PULL_REQUEST_REPO": "https://example.invalid/x/y.git",
+    }
     result = upload(cli, made, **fork)
     assert result.code == 0, result.err
     assert cli.agent.keys() == ALL

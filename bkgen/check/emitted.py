@@ -15,8 +15,10 @@ from bkgen.generate.phases import build_pods
 from bkgen.generate.verification import verified
 from bkgen.pipeline.emit import emit
 from bkgen.pipeline.encode import encode, escape_interpolation
+from bkgen.plan.dependencies import dependency_keys
 from bkgen.plan.keys import keyed_steps, suite_key
-from bkgen.plan.planning import Plan, dependency_keys, make_plan
+from bkgen.plan.planned import Plan
+from bkgen.plan.planning import make_plan
 from bkgen.spec.settings import Settings
 from bkgen.spec.suite import Suite
 from bkgen.yamlio import Document

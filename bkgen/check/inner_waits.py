@@ -13,7 +13,7 @@ from bkgen.check.script_rules import Wait, waits
 from bkgen.check.shell import Script, parse
 from bkgen.errors import Diagnostic, Position
 from bkgen.pipeline.steps import timeout_of
-from bkgen.plan.planning import Plan
+from bkgen.plan.planned import Plan
 from bkgen.spec.settings import Settings
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bkgen.errors import Diagnostic
-from bkgen.plan.planning import Plan, PlannedStep
+from bkgen.plan.planned import Plan, PlannedStep
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import CommandStep

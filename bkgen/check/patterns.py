@@ -6,8 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from bkgen.check.files import Listing
-from bkgen.config.faults import dotted
-from bkgen.errors import Diagnostic, Position, did_you_mean, nearest
+from bkgen.errors import Diagnostic, Position, did_you_mean, dotted, nearest
 from bkgen.globs import Patterns, faults
 from bkgen.plan.keys import keyed_steps
 from bkgen.plan.planning import subjects

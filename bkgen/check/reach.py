@@ -19,11 +19,10 @@ from dataclasses import dataclass
 
 from bkgen.build import Build
 from bkgen.changes import ChangesNotAsked
-from bkgen.config.faults import dotted
 from bkgen.decide.facts import Selection, gather
 from bkgen.decide.policy import REGULAR
 from bkgen.decide.rules import Subject, decide
-from bkgen.errors import Diagnostic
+from bkgen.errors import Diagnostic, dotted
 from bkgen.plan.keys import Keyed, keyed_steps
 from bkgen.plan.planning import subjects
 from bkgen.spec.references import Path

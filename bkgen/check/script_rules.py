@@ -60,10 +60,12 @@ def _of_set(words: Iterable[str]) -> frozenset[str]:
     found = set()
     named = False
     for word in words:
+        if word == "--":
+            break
         if named:
             found.add(word)
         named = False
-        if word.startswith("-") and not word.startswith("--"):
+        if word.startswith("-"):
             found |= {_LETTERS[letter] for letter in word[1:] if letter in _LETTERS}
             named = word.endswith("o")
     return STRICT & found

@@ -10,8 +10,7 @@ from bkgen.check.commands import SUFFIXES, Command, Named, commands_of, named_sc
 from bkgen.check.files import Disk
 from bkgen.check.script_rules import STRICT, Fault, Sourced, statuses, strictness
 from bkgen.check.shell import parse
-from bkgen.config.faults import dotted
-from bkgen.errors import Diagnostic, Position, did_you_mean
+from bkgen.errors import Diagnostic, Position, did_you_mean, dotted
 from bkgen.pipeline.commands import in_directory
 from bkgen.spec.suite import Suite
 

@@ -14,7 +14,8 @@ from bkgen.config.trees import Tree
 from bkgen.decide.decision import Decision
 from bkgen.decide.facts import Selection, gather
 from bkgen.errors import Diagnostic, UserError, did_you_mean
-from bkgen.plan.planning import Plan, make_plan
+from bkgen.plan.planned import Plan
+from bkgen.plan.planning import make_plan
 from bkgen.scalars import described
 from bkgen.spec.cases import FILE, PathCase, PathTable
 from bkgen.spec.settings import Settings

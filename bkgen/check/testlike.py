@@ -30,6 +30,8 @@ def unwrapped(words: Sequence[str]) -> list[str]:
     rest = list(words)
     while rest:
         name = rest[0].rsplit("/", 1)[-1]
+        if name == "command" and rest[1:2] in (["-v"], ["-V"]):
+            return rest
         if name == "env":
             rest = _without_options(rest[1:], {"-u", "--unset", "-C", "--chdir"})
             while rest and _ASSIGNMENT.match(rest[0]):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -34,7 +33,9 @@ def bkgen() -> None:
 def build_options(function: Function) -> Function:
     """The flags that set a fact of the build; for trying things out on a laptop."""
     options = [
-        click.option("--label", "labels", multiple=True, metavar="LABEL", help="The pull request carries LABEL."),
+        click.option(
+            "--label", "labels", multiple=True, metavar="LABEL", help="The pull request carries LABEL."
+        ),
         click.option("--source", type=click.Choice(SOURCES), help="What started the build."),
         click.option("--cadence", metavar="NAME", help="The cadence, as BKGEN_CADENCE names it."),
         click.option("--branch", metavar="NAME", help="The branch that is built."),
@@ -59,14 +60,9 @@ def complete_suites(_context: click.Context, _parameter: click.Parameter, incomp
     return [suite.name for suite in configuration.suites if suite.name.startswith(incomplete)]
 
 
-suites_argument = click.argument("suites", nargs=-1, metavar="[SUITE[/STEP]]…", shell_complete=complete_suites)
-
-
-@dataclass(frozen=True, slots=True)
-class Output:
-    """How a command answers."""
-
-    as_json: bool
+suites_argument = click.argument(
+    "suites", nargs=-1, metavar="[SUITE[/STEP]]…", shell_complete=complete_suites
+)
 
 
 @bkgen.command()
@@ -75,9 +71,14 @@ class Output:
 @click.option("--dry-run", is_flag=True, help="Print the pipeline instead of uploading it.")
 @click.option("--json", "as_json", is_flag=True, help="With --dry-run: the document as JSON.")
 @click.option(
-    "--wait-for-checks", multiple=True, metavar="NAME", help="Hold the upload back until this GitHub check is green."
+    "--wait-for-checks",
+    multiple=True,
+    metavar="NAME",
+    help="Hold the upload back until this GitHub check is green.",
 )
-def upload(suites: tuple[str, ...], dry_run: bool, as_json: bool, wait_for_checks: tuple[str, ...], **flags: Any) -> None:
+def upload(
+    suites: tuple[str, ...], dry_run: bool, as_json: bool, wait_for_checks: tuple[str, ...], **flags: Any
+) -> None:
     """The upload step: decide, generate, upload, annotate. Names narrow it to these suites."""
     from bkgen.cli.uploading import run_upload
 
@@ -91,7 +92,7 @@ def upload(suites: tuple[str, ...], dry_run: bool, as_json: bool, wait_for_check
 @click.option("--json", "as_json", is_flag=True, help="The document as it would be uploaded, as JSON.")
 @click.option("--pods", is_flag=True, help="Kubernetes Pod manifests instead, for kubectl apply -f -.")
 def render(suites: tuple[str, ...], as_json: bool, pods: bool, **flags: Any) -> None:
-    """The pipeline of these suites as it would be uploaded, whatever changed. Needs no agent, network or cluster."""
+    """The pipeline of these suites as it would be uploaded, whatever changed. Needs no network or cluster."""
     from bkgen.cli.rendering import run_render
 
     run_render(build_from(Flags(**flags), os.environ), suites, as_json=as_json, pods=pods)
@@ -100,7 +101,9 @@ def render(suites: tuple[str, ...], as_json: bool, pods: bool, **flags: Any) -> 
 @bkgen.command()
 @suites_argument
 @build_options
-@click.option("--json", "as_json", is_flag=True, help="Every decision with rule, reason, evidence and remedy.")
+@click.option(
+    "--json", "as_json", is_flag=True, help="Every decision with rule, reason, evidence and remedy."
+)
 @click.option("--as-case", is_flag=True, help="A case for paths.test.yml, ready to paste.")
 def plan(suites: tuple[str, ...], as_json: bool, as_case: bool, **flags: Any) -> None:
     """A table of all suites: what would run, why, and what it costs."""

@@ -1,6 +1,6 @@
 """One place where every failure becomes a message and an exit code.
 
-    0 well   1 the user must fix something   2 usage   75 a retry may help   3 a bug   130 interrupted
+0 well   1 the user must fix something   2 usage   75 a retry may help   3 a bug   130 interrupted
 """
 
 from __future__ import annotations

@@ -35,7 +35,9 @@ def build_from(flags: Flags, environ: Mapping[str, str]) -> Build:
     build = Build.from_environ(environ)
     given: dict[str, object] = {}
     if flags.labels:
-        given["labels"] = tuple(dict.fromkeys(t.strip() for label in flags.labels for t in label.split(",") if t.strip()))
+        given["labels"] = tuple(
+            dict.fromkeys(t.strip() for label in flags.labels for t in label.split(",") if t.strip())
+        )
     if flags.source is not None:
         given["source"] = cast("Source", flags.source)
     if flags.cadence is not None:
@@ -78,7 +80,9 @@ def offline_workspace(root: Path) -> tuple[Tree, Configuration]:
     return tree, load_configuration(tree)
 
 
-def workspace(build: Build, flags: Flags, environ: Mapping[str, str], say_progress: object = None) -> Workspace:
+def workspace(
+    build: Build, flags: Flags, environ: Mapping[str, str], say_progress: object = None
+) -> Workspace:
     """Configuration and changes of `build`. UserError, EnvironmentFailure."""
     directory = Path(os.path.realpath(Path.cwd()))
     if flags.changed:
@@ -116,7 +120,9 @@ def _fork_tree(repository: Repository, build: Build, checkout: Tree) -> tuple[Tr
             f"the base commit of this fork's pull request is not known: {base.reason}",
             "its specs cannot be trusted, so nothing is uploaded; retry when the base can be fetched",
         )
-    settings = load_settings(CommitTree(repository.read_tree(base, [SETTINGS_FILE]), {SETTINGS_FILE: "100644"}))
+    settings = load_settings(
+        CommitTree(repository.read_tree(base, [SETTINGS_FILE]), {SETTINGS_FILE: "100644"})
+    )
     if settings.forks.specs == "head":
         return checkout, None
     paths = [SETTINGS_FILE, settings.tests_dir]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import sys
 
 import click
@@ -63,11 +64,5 @@ def shown_plan(generation: Generation, json_wanted: bool) -> str:
     if json_wanted:
         return as_json(plan_json(generation.plan, generation.diagnostics))
     if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        return coloured_table(generation.plan, click.get_terminal_size()[0] if hasattr(click, "get_terminal_size") else _width())
+        return coloured_table(generation.plan, shutil.get_terminal_size((100, 24)).columns)
     return plain_table(generation.plan)
-
-
-def _width() -> int:
-    import shutil
-
-    return shutil.get_terminal_size((100, 24)).columns

@@ -22,7 +22,9 @@ def run_render(build: Build, suites: tuple[str, ...], *, as_json: bool, pods: bo
     for diagnostic in generation.diagnostics:
         say(str(diagnostic))
     if not generation.uploads:
-        raise UserError.single("render-empty", "nothing in these suites can run", "name a suite that has steps")
+        raise UserError.single(
+            "render-empty", "nothing in these suites can run", "name a suite that has steps"
+        )
     click.echo(_manifests(generation, as_json) if pods else pipeline_text(generation, as_json), nl=False)
 
 

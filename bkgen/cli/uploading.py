@@ -22,7 +22,13 @@ if TYPE_CHECKING:
 
 
 def run_upload(
-    build: Build, flags: Flags, names: tuple[str, ...], *, dry_run: bool, as_json: bool, checks: tuple[str, ...]
+    build: Build,
+    flags: Flags,
+    names: tuple[str, ...],
+    *,
+    dry_run: bool,
+    as_json: bool,
+    checks: tuple[str, ...],
 ) -> None:
     """The main job. With `dry_run` the pipeline goes to standard output and nothing leaves the machine."""
     agent = None if dry_run else _find_agent()
@@ -50,7 +56,9 @@ def _find_agent() -> Agent | None:
 
 def _tell(space: Workspace, generation: Generation) -> None:
     if space.specs_from is not None:
-        say(f"a fork's pull request: settings and suites are read from the base commit {space.specs_from[:12]}")
+        say(
+            f"a fork's pull request: settings and suites are those of the base commit {space.specs_from[:12]}"
+        )
     say(plain_table(generation.plan).rstrip())
     for warning in warnings_of(generation.plan, generation.diagnostics):
         say(warning if warning.startswith("warning") else f"warning: {warning}")

@@ -7,27 +7,38 @@ from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
-from bkgen.errors import Diagnostic, did_you_mean, nearest
+from bkgen.errors import Diagnostic, did_you_mean, dotted, nearest
 from bkgen.scalars import described
 from bkgen.yamlio import Document
 
-_SHAPES = {"map": "a map", "list": "a list", "text": "text", "other": "a scalar", "star": "'*'", "number": "a number"}
+_SHAPES = {
+    "map": "a map",
+    "list": "a list",
+    "text": "text",
+    "other": "a scalar",
+    "star": "'*'",
+    "number": "a number",
+}
 
 
 def diagnostics(error: ValidationError, document: Document, model: type[BaseModel]) -> Iterator[Diagnostic]:
     """One diagnostic for each fault in `error`, with its place in `document`."""
     schema: dict[str, Any] | None = None
     for fault in error.errors(include_url=False):
-        path, rest = _path(fault["loc"], document.value)
+        path = _path(fault["loc"], document.value)
         if fault["type"] == "extra_forbidden":
             schema = schema or model.model_json_schema()
             known = known_keys(schema, path[:-1])
             name = str(fault["loc"][-1])
             yield Diagnostic(
-                "spec-unknown-key", "unknown key", _unknown_hint(name, known), document.position(path), dotted(path)
+                "spec-unknown-key",
+                "unknown key",
+                _unknown_hint(name, known),
+                document.position(path),
+                dotted(path),
             )
             continue
-        message, hint = _said(fault, rest)
+        message, hint = _said(fault)
         position = document.position(path, of_key=fault["type"] == "missing")
         yield Diagnostic("spec-value", message, hint, position, dotted(path))
 
@@ -39,33 +50,18 @@ def _unknown_hint(name: str, known: Iterable[str]) -> str:
     return did_you_mean(name, names)
 
 
-def dotted(path: Iterable[str | int]) -> str:
-    """`steps[0].pod.gpus`."""
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
-    return text
-
-
-def _path(loc: tuple[int | str, ...], value: Any) -> tuple[list[str | int], list[str]]:
+def _path(loc: tuple[int | str, ...], value: Any) -> list[str | int]:
     # Between the keys, pydantic's location also names the union members it tried; the document does not.
     path: list[str | int] = []
-    rest: list[str] = []
     for part in loc:
-        if isinstance(value, Mapping) and part in value:
-            path.append(part)
-            value = value[part]  # type: ignore[index]
-            rest = []
-        elif isinstance(value, (list, tuple)) and isinstance(part, int) and part < len(value):
+        in_map = isinstance(value, Mapping) and part in value
+        if in_map or (isinstance(value, list) and isinstance(part, int) and part < len(value)):
             path.append(part)
             value = value[part]
-            rest = []
-        elif isinstance(part, str):
-            rest.append(part)
-    return path, rest
+    return path
 
 
-def _said(fault: Mapping[str, Any], rest: list[str]) -> tuple[str, str]:
+def _said(fault: Mapping[str, Any]) -> tuple[str, str]:
     kind, given, context = fault["type"], fault["input"], fault.get("ctx", {})
     if kind == "missing":
         name = str(fault["loc"][-1])
@@ -73,22 +69,35 @@ def _said(fault: Mapping[str, Any], rest: list[str]) -> tuple[str, str]:
     if kind in {"value_error", "assertion_error"}:
         return str(context["error"]), _value_hint(str(context["error"]))
     if kind == "literal_error":
-        return f"{described(given)} is not one of {context['expected']}", _literal_hint(given, context["expected"])
+        return f"{described(given)} is not one of {context['expected']}", _literal_hint(
+            given, context["expected"]
+        )
     if kind in {"union_tag_invalid", "union_tag_not_found"}:
         wanted = [_SHAPES.get(tag.strip(" '"), tag) for tag in context.get("expected_tags", "").split(",")]
-        return f"{' or '.join(dict.fromkeys(wanted))} is wanted, not {described(given)}", "see docs/reference for the forms"
+        return (
+            f"{' or '.join(dict.fromkeys(wanted))} is wanted, not {described(given)}",
+            "see docs/reference for the forms",
+        )
     wanted_by_type = {
         "string_type": "text", "dict_type": "a map", "model_type": "a map", "model_attributes_type": "a map",
-        "list_type": "a list", "tuple_type": "a list", "bool_type": "true or false", "int_type": "a whole number",
+        "list_type": "a list", "tuple_type": "a list", "bool_type": "true or false",
+        "int_type": "a whole number",
         "none_required": "nothing",
     }  # fmt: skip
     if kind in wanted_by_type:
-        return f"{wanted_by_type[kind]} is wanted, not {described(given)}", _type_hint(kind, given, rest)
-    bounds = {"greater_than_equal": ("at least", "ge"), "less_than_equal": ("at most", "le"), "greater_than": ("more than", "gt")}
+        return f"{wanted_by_type[kind]} is wanted, not {described(given)}", _type_hint(kind, given)
+    bounds = {
+        "greater_than_equal": ("at least", "ge"),
+        "less_than_equal": ("at most", "le"),
+        "greater_than": ("more than", "gt"),
+    }
     if kind in bounds:
         words, name = bounds[kind]
         bound = context[name]
-        return f"{given} is out of range: it must be {words} {bound:g}", f"write a number that is {words} {bound:g}"
+        return (
+            f"{given} is out of range: it must be {words} {bound:g}",
+            f"write a number that is {words} {bound:g}",
+        )
     if kind == "string_too_long":
         return f"longer than {context['max_length']} characters", "shorten it"
     if kind == "too_short":
@@ -111,7 +120,7 @@ def _literal_hint(given: object, expected: str) -> str:
     return did_you_mean(str(given), names)
 
 
-def _type_hint(kind: str, given: object, _rest: list[str]) -> str:
+def _type_hint(kind: str, given: object) -> str:
     if kind == "string_type" and given is None:
         return "write a text after the ':', or remove the key"
     if kind == "string_type" and isinstance(given, (dict, list)):

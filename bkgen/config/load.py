@@ -138,7 +138,10 @@ def _suites(
 def _suite(tree: Tree, name: str, mode: str, directory: str) -> Suite | None:
     if mode == SYMLINK:
         raise UserError.single(
-            "suite-symlink", "a suite cannot be a symlink", "make it a directory", position=Position(directory)
+            "suite-symlink",
+            "a suite cannot be a symlink",
+            "make it a directory",
+            position=Position(directory),
         )
     entries = tree.entries(directory)
     if not entries:

@@ -104,7 +104,10 @@ def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]
     if build.source == "webhook":
         asked = _asked_by_label(build.labels, settings)
         if build.cadence not in {None, REGULAR} and asked is None:
-            return REGULAR, f"BKGEN_CADENCE={build.cadence} is ignored: a push or pull request started this build"
+            return (
+                REGULAR,
+                f"BKGEN_CADENCE={build.cadence} is ignored: a push or pull request started this build",
+            )
         return asked or REGULAR, None
     if build.cadence is not None:
         return build.cadence, None

@@ -111,12 +111,13 @@ def _refused(subject: Subject, facts: Facts, path: tuple[str | int, ...], when: 
             _cadence_remedy(facts, when.cadence),
         )
     if when.labels and not policy.labels & set(when.labels) and not _pushed_to(when.branches, facts):
+        labels = ", ".join(widening_labels(settings.policy, when.labels))
         return Decision(
             "SKIP",
             "not-admitted",
             f"it needs the label {' or '.join(when.labels)}: {policy.reason}",
             Evidence(labels=when.labels, field=(*path, "labels"), source=subject.source),
-            f"put one of these labels on the pull request: {', '.join(widening_labels(settings.policy, when.labels))}",
+            f"put one of these labels on the pull request: {labels}",
         )
     return None
 
@@ -245,9 +246,7 @@ def _only_trivial(subject: Subject, facts: Facts) -> Decision | None:
         "SKIP",
         "only-trivial",
         f"every changed file is {' or '.join(kinds)}",
-        Evidence(
-            facts.listing, field=("filter", "trivial"), source=SETTINGS
-        ),
+        Evidence(facts.listing, field=("filter", "trivial"), source=SETTINGS),
         f"put the label {facts.settings.filter.force_label} on the pull request, "
         "or claim the files with when.paths or when.include_trivial",
     )
@@ -273,9 +272,7 @@ def _paths(subject: Subject, facts: Facts) -> Decision | None:
                 "SKIP",
                 "paths-miss",
                 f"none of the {len(facts.files)} changed files matches its paths",
-                Evidence(
-                    facts.listing, field=(*path, "paths"), source=subject.source
-                ),
+                Evidence(facts.listing, field=(*path, "paths"), source=subject.source),
                 f"put the label {facts.settings.filter.force_label} on the pull request, "
                 "or widen when.paths if these files matter to it",
             )

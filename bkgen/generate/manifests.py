@@ -25,7 +25,9 @@ def pod_list(pipeline: Pipeline) -> dict[str, Any]:
     """
     pods = [pod for item in pipeline.items for step in item.steps for pod in _pod(step)]
     if not pods:
-        raise UserError.single("render-no-pods", "no selected step has a pod", "name a suite whose steps have `pod`")
+        raise UserError.single(
+            "render-no-pods", "no selected step has a pod", "name a suite whose steps have `pod`"
+        )
     return {"apiVersion": "v1", "kind": "List", "items": pods}
 
 
@@ -34,7 +36,11 @@ def _pod(step: EmittedStep) -> Iterator[dict[str, Any]]:
         if isinstance(entry, Mapping) and isinstance(entry.get("kubernetes"), Mapping):
             plugin = entry["kubernetes"]
             metadata = plugin.get("metadata") or {}
-            labels = {**(metadata.get("labels") or {}), SUITE_LABEL: _label(step.suite), STEP_LABEL: _label(step.key)}
+            labels = {
+                **(metadata.get("labels") or {}),
+                SUITE_LABEL: _label(step.suite),
+                STEP_LABEL: _label(step.key),
+            }
             yield {
                 "apiVersion": "v1",
                 "kind": "Pod",

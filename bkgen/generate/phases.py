@@ -1,6 +1,6 @@
 """From a configuration and a change set to verified uploads.
 
-    configuration + facts → plan → pods → pipeline → verified → batches
+configuration + facts → plan → pods → pipeline → verified → batches
 """
 
 from __future__ import annotations
@@ -9,8 +9,8 @@ import json
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bkgen.buildkite import BuiltPod, Pipeline
 from bkgen.build import Build
+from bkgen.buildkite import BuiltPod, Pipeline
 from bkgen.changes import Changes
 from bkgen.config.load import Configuration
 from bkgen.decide.facts import Selection, gather
@@ -20,7 +20,8 @@ from bkgen.pipeline.batches import split
 from bkgen.pipeline.emit import emit
 from bkgen.pipeline.encode import encode, escape_interpolation
 from bkgen.plan.keys import keyed_steps
-from bkgen.plan.planning import Plan, PlannedStep, make_plan
+from bkgen.plan.planned import Plan, PlannedStep
+from bkgen.plan.planning import make_plan
 from bkgen.pods.build import adopt_native, build_pod
 from bkgen.spec.merge import native_plugin
 from bkgen.spec.pod import Pod
@@ -49,7 +50,9 @@ class Generation:
     uploads: tuple[Upload, ...]
 
 
-def generate(configuration: Configuration, build: Build, changes: Changes, selection: Selection) -> Generation:
+def generate(
+    configuration: Configuration, build: Build, changes: Changes, selection: Selection
+) -> Generation:
     """The whole way. UserError with all errors of plan and verification."""
     settings = configuration.settings
     facts = gather(build, settings, configuration.suites, changes, selection)
@@ -124,7 +127,9 @@ def select(names: Sequence[str], suites: Iterable[Suite], *, forced: bool = Fals
     for name in names:
         suite_name, slash, key = name.strip("/").partition("/")
         if suite_name not in known:
-            raise UsageError(f"no suite is called '{suite_name}'", did_you_mean(suite_name, known, what="suites"))
+            raise UsageError(
+                f"no suite is called '{suite_name}'", did_you_mean(suite_name, known, what="suites")
+            )
         if not slash:
             whole.add(suite_name)
             continue
@@ -140,5 +145,3 @@ def select(names: Sequence[str], suites: Iterable[Suite], *, forced: bool = Fals
 def as_json(value: object) -> str:
     """JSON for programs: stable, readable, newline at the end."""
     return json.dumps(value, ensure_ascii=False, indent=2) + "\n"
-
-

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from bkgen.config.load import Configuration
 from bkgen.errors import Diagnostic
-from bkgen.plan.planning import Plan
+from bkgen.plan.planned import Plan
 from bkgen.spec.suite import Suite
 
 

@@ -24,7 +24,7 @@ class Unit:
 
 
 def split(pipeline: Pipeline, limits: Limits) -> tuple[Pipeline, ...]:
-    """The uploads of `pipeline`, each within the limit, groups whole, dependencies in the same or an earlier one.
+    """The uploads of `pipeline`: each within the limit, groups whole, dependencies not in a later one.
 
     UserError where one group is larger than an upload. (Verification has counted the whole build.)
     """
@@ -62,7 +62,9 @@ def _units(items: Iterable[Item]) -> list[Unit]:
 def _edges(units: list[Unit]) -> dict[str, list[str]]:
     owner = {key: str(index) for index, unit in enumerate(units) for item in unit.items for key in item.keys}
     return {
-        str(index): sorted({owner[n] for item in unit.items for n in item.needs if n in owner} - {str(index)}, key=int)
+        str(index): sorted(
+            {owner[n] for item in unit.items for n in item.needs if n in owner} - {str(index)}, key=int
+        )
         for index, unit in enumerate(units)
     }
 

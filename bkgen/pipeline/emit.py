@@ -9,13 +9,13 @@ from typing import Any
 from bkgen.buildkite import BuiltPod, EmittedStep, Item, Pipeline
 from bkgen.pipeline.steps import emitted_step
 from bkgen.plan.keys import is_group
-from bkgen.plan.planning import Plan, PlannedStep, PlannedSuite
+from bkgen.plan.planned import Plan, PlannedStep, PlannedSuite
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import BlockStep, GroupStep, WaitStep
 
 
 def emit(plan: Plan, pods: Mapping[str, BuiltPod], settings: Settings) -> Pipeline:
-    """The pipeline of `plan`; `pods` holds the built pod of each step by key. As many steps out as selected."""
+    """The pipeline of `plan`; `pods` holds the built pod of each step by key. No selected step is lost."""
     selected = plan.selected
     items: list[Item] = []
     notify: list[Any] = []
@@ -65,7 +65,9 @@ def _by_cost(steps: list[PlannedStep]) -> list[PlannedStep]:
 def _single(step: PlannedStep, body: dict[str, Any], interpolate: bool) -> Item:
     emitted = EmittedStep(step.key, body, step.suite.name, step.path)
     keys = frozenset({step.key})
-    return Item(step.key, body, step.suite.name, (emitted,), step.jobs, keys, frozenset(step.needs), interpolate)
+    return Item(
+        step.key, body, step.suite.name, (emitted,), step.jobs, keys, frozenset(step.needs), interpolate
+    )
 
 
 def _group(
@@ -99,7 +101,9 @@ def _fenced(items: list[Item], planned: PlannedSuite) -> list[Item]:
     for item in items:
         step = kinds.get(item.key)
         if isinstance(step, WaitStep) and step.if_ is None and step.branches is None:
-            fence = [{**entry, "allow_failure": True} if step.continue_on_failure else entry for entry in before]
+            fence = [
+                {**entry, "allow_failure": True} if step.continue_on_failure else entry for entry in before
+            ]
             continue
         blocks = isinstance(step, BlockStep)
         result.append(_with_dependencies(item, before if blocks else fence))

@@ -8,7 +8,7 @@ from typing import Any
 
 from bkgen.buildkite import BuiltPod
 from bkgen.pipeline.commands import for_kubelet, in_directory
-from bkgen.plan.planning import PlannedStep
+from bkgen.plan.planned import PlannedStep
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import BKGEN_WORDS, AnyStep, CommandStep, GroupStep, Mirror, WaitStep
 from bkgen.spec.suite import SuiteSpec
@@ -88,7 +88,7 @@ def _push_down(body: dict[str, Any], spec: SuiteSpec) -> None:
 
 
 def merged_agents(under: Any, over: Any) -> Any:
-    """Agent tags of two places, the second's winning; in the map form unless a list says what a map cannot."""
+    """Agent tags of two places as a map, the second's winning; one alone keeps its form."""
     if over is None or not under:
         return under if over is None else over
     return {**tags_of(under), **tags_of(over)}
@@ -126,7 +126,7 @@ def _shards(body: dict[str, Any], step: CommandStep, planned: PlannedStep) -> No
     body["parallelism"] = shards.count
     label = body.pop("name", None) or body.get("label") or planned.suite.name
     body["label"] = label if any(token in label for token in ("%n", "%N")) else f"{label} %N of %t"
-    env = {}
+    env: dict[str, str] = {}
     if shards.by != "none":
         env["BKGEN_SHARDS_BY"] = shards.by
     if shards.durations is not None:
@@ -177,7 +177,11 @@ def _adopted(entry: Any, plugin: Mapping[str, Any]) -> Any:
 def _as_list(plugins: Any) -> list[Any]:
     if plugins is None:
         return []
-    return [{name: config} for name, config in plugins.items()] if isinstance(plugins, Mapping) else list(plugins)
+    return (
+        [{name: config} for name, config in plugins.items()]
+        if isinstance(plugins, Mapping)
+        else list(plugins)
+    )
 
 
 def _retry(body: dict[str, Any], step: CommandStep, has_pod: bool, settings: Settings) -> None:

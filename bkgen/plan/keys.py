@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bkgen.errors import Diagnostic
+from bkgen.errors import Diagnostic, dotted
 from bkgen.spec.references import Path
 from bkgen.spec.steps import AnyStep, BlockStep, CommandStep, GroupStep, InputStep, TriggerStep, WaitStep
 from bkgen.spec.suite import Suite
@@ -79,7 +79,9 @@ def keyed_steps(suite: Suite) -> tuple[Keyed, ...]:
 def _mirrors(step: AnyStep, key: str, path: Path, group: str | None) -> Iterator[Keyed]:
     if isinstance(step, CommandStep):
         for name, mirror in (step.mirrors or {}).items():
-            yield Keyed(mirror.key or f"{key}-{_ILLEGAL.sub('-', name)}", (*path, "mirrors", name), step, name, group)
+            yield Keyed(
+                mirror.key or f"{key}-{_ILLEGAL.sub('-', name)}", (*path, "mirrors", name), step, name, group
+            )
 
 
 class _Namer:
@@ -128,12 +130,18 @@ def key_problems(suite: Suite, keyed: tuple[Keyed, ...]) -> Iterator[Diagnostic]
     for item in keyed:
         field = "key" if item.mirror is not None or getattr(item.step, "key", None) else "identifier"
         place = suite.source.position((*item.path, field))
-        dotted = ".".join(str(part) for part in (*item.path, field))
+        name = dotted((*item.path, field))
         if isinstance(item.step, WaitStep) and item.step.own_key is None:
             continue
         if not _LEGAL_KEY.match(item.key):
             yield Diagnostic(
-                "step-key", f"'{item.key}' cannot be a key", "use letters, digits, '_', '-' and ':'", place, dotted
+                "step-key",
+                f"'{item.key}' cannot be a key",
+                "use letters, digits, '_', '-' and ':'",
+                place,
+                name,
             )
         elif _UUID.match(item.key):
-            yield Diagnostic("step-key", f"the key '{item.key}' looks like a UUID", "give it a name", place, dotted)
+            yield Diagnostic(
+                "step-key", f"the key '{item.key}' looks like a UUID", "give it a name", place, name
+            )

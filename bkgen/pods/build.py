@@ -61,8 +61,8 @@ def pod_spec(pod: Pod, profile: Profile, settings: Settings) -> dict[str, Any]:
     spec.update(_placement(pod, profile))
     for raw in (profile.spec, pod.spec):
         if raw:
-            spec = laid_over(spec, raw)
-    return normalised(spec)
+            spec = dict(laid_over(spec, raw))
+    return dict(normalised(spec))
 
 
 def _container(pod: Pod, profile: Profile, mounts: list[dict[str, Any]]) -> dict[str, Any]:
@@ -128,13 +128,12 @@ def _placement(pod: Pod, profile: Profile) -> dict[str, Any]:
     tolerations = [*profile.tolerations, *(pod.tolerations or ())]
     if tolerations:
         spec["tolerations"] = [_toleration(toleration) for toleration in tolerations]
-    for name, value in (
-        ("runtimeClassName", pod.runtime_class or profile.runtime_class),
-        ("serviceAccountName", pod.service_account),
-        ("priorityClassName", pod.priority_class),
-    ):
-        if value is not None:
-            spec[name] = value
+    names = {
+        "runtimeClassName": pod.runtime_class or profile.runtime_class,
+        "serviceAccountName": pod.service_account,
+        "priorityClassName": pod.priority_class,
+    }
+    spec.update({name: value for name, value in names.items() if value is not None})
     if profile.claim_template is not None and pod.gpus:
         spec["resourceClaims"] = [
             {"name": name, "resourceClaimTemplateName": profile.claim_template} for name in _claims(pod.gpus)
@@ -155,7 +154,9 @@ def known_variables(spec: Mapping[str, Any]) -> tuple[frozenset[str], bool]:
     unknown = False
     for container in spec.get("containers") or ():
         if isinstance(container, Mapping):
-            names.update(str(item.get("name")) for item in container.get("env") or () if isinstance(item, Mapping))
+            names.update(
+                str(item.get("name")) for item in container.get("env") or () if isinstance(item, Mapping)
+            )
             unknown = unknown or bool(container.get("envFrom"))
     return frozenset(names), unknown
 
@@ -164,7 +165,7 @@ _QUANTITY_MAPS = ("requests", "limits")
 
 
 def normalised(spec: Any) -> Any:
-    """The same pod with every quantity as text: a bare `1` and "1" are one amount, and the agents disagree less."""
+    """The same pod with every quantity as text: a bare `1` and "1" are one amount to Kubernetes."""
     if isinstance(spec, dict):
         return {
             key: {name: _amount(value) for name, value in item.items()}
@@ -185,7 +186,10 @@ def _amount(value: Any) -> Any:
 
 def adopt_native(plugin: Mapping[str, Any]) -> BuiltPod:
     """A plugin that its author wrote out: the same meaning, quantities as text."""
-    adopted = {key: normalised(value) if key in {"podSpec", "podSpecPatch"} else value for key, value in plugin.items()}
+    adopted = {
+        key: normalised(value) if key in {"podSpec", "podSpecPatch"} else value
+        for key, value in plugin.items()
+    }
     spec = adopted.get("podSpec")
     known, unknown = known_variables(spec) if isinstance(spec, Mapping) else (frozenset[str](), False)
     return BuiltPod(adopted, {}, {}, known, unknown or "gitEnvFrom" in plugin)

@@ -15,7 +15,9 @@ Pair = tuple[dict[str, Any], dict[str, Any]]
 """A volumeMount and its volume."""
 
 
-def volumes_of(pod: Pod, profile: Profile, settings: Settings) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
+def volumes_of(
+    pod: Pod, profile: Profile, settings: Settings
+) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
     """The container's volumeMounts and the pod's volumes, in the order of the language's table."""
     pairs: list[Pair] = []
     shm = pod.shm or profile.shm
@@ -30,7 +32,9 @@ def volumes_of(pod: Pod, profile: Profile, settings: Settings) -> tuple[list[dic
         pairs.append(({"name": "scratch", "mountPath": pod.scratch}, {"name": "scratch", "hostPath": host}))
     if pod.docker:
         host = _host_path(DOCKER_SOCKET, "Socket")
-        pairs.append(({"name": "docker-sock", "mountPath": DOCKER_SOCKET}, {"name": "docker-sock", "hostPath": host}))
+        pairs.append(
+            ({"name": "docker-sock", "mountPath": DOCKER_SOCKET}, {"name": "docker-sock", "hostPath": host})
+        )
     pairs += [_mount(mount) for mount in pod.mounts or ()]
     volumes: dict[str, dict[str, Any]] = {}
     for _, volume in pairs:

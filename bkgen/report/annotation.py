@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Sequence
 
 from bkgen.errors import Diagnostic
-from bkgen.plan.planning import Plan, PlannedSuite
+from bkgen.plan.planned import Plan, PlannedSuite
 from bkgen.report.figures import figures
 from bkgen.report.table import compared, totals
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from bkgen.plan.planning import Plan, PlannedStep
+from bkgen.plan.planned import Plan, PlannedStep
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,7 +6,7 @@ from typing import Any
 
 from bkgen.changes import ChangeSet, ChangesNotAsked, UnknownChanges
 from bkgen.errors import Diagnostic
-from bkgen.plan.planning import Plan, PlannedStep, PlannedSuite
+from bkgen.plan.planned import Plan, PlannedStep, PlannedSuite
 from bkgen.report.figures import figures
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from bkgen.changes import ChangeSet, UnknownChanges
-from bkgen.plan.planning import Plan, PlannedSuite
+from bkgen.plan.planned import Plan, PlannedSuite
 from bkgen.report.figures import figures, minutes
 
 HEAD = ("verdict", "suite", "steps", "jobs", "GPUs", "minutes", "why")
@@ -34,7 +34,9 @@ def _row(planned: PlannedSuite) -> tuple[str, ...]:
     )
 
 
-def aligned(head: Sequence[str], body: Iterable[Sequence[str]], *, right: frozenset[int] = frozenset()) -> str:
+def aligned(
+    head: Sequence[str], body: Iterable[Sequence[str]], *, right: frozenset[int] = frozenset()
+) -> str:
     """Plain columns two blanks apart; the last one is not padded."""
     lines = [list(head), *(list(row) for row in body)]
     widths = [max(len(line[column]) for line in lines) for column in range(len(head) - 1)]
@@ -91,7 +93,9 @@ def coloured_table(plan: Plan, width: int) -> str:
         table.add_column(name, justify="right" if column in {2, 3, 4, 5} else "left", overflow="fold")
     for row in rows(plan):
         style = "green" if row[0] == "RUN" else "dim"
-        table.add_row(*(Text(cell, style=style if column in {0, 1} else "") for column, cell in enumerate(row)))
+        table.add_row(
+            *(Text(cell, style=style if column in {0, 1} else "") for column, cell in enumerate(row))
+        )
     console = Console(width=width, force_terminal=True, highlight=False)
     with console.capture() as capture:
         console.print(Text(compared(plan), style="dim"))

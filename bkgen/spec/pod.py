@@ -95,7 +95,9 @@ class Toleration(Spec):
 
 def _no_gpu_fraction(value: object) -> object:
     if isinstance(value, str) and "." in value:
-        raise ValueError("a pod takes whole GPUs; a part of one is a resource of its own (a MIG profile, a shared GPU)")
+        raise ValueError(
+            "a pod takes whole GPUs; a part of one is a resource of its own (a MIG profile, a shared GPU)"
+        )
     return value
 
 

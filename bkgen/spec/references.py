@@ -7,9 +7,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 
-from bkgen.errors import Diagnostic, did_you_mean
+from bkgen.errors import Diagnostic, did_you_mean, dotted
 from bkgen.globs import faults
-from bkgen.spec.merge import has_native_pod
+from bkgen.spec.clashes import clashes
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, When
@@ -47,9 +47,13 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
             "policy.cadences.regular",
         )
     if settings.default_profile is not None:
-        yield from _unknown(source, ("default_profile",), "profile", [settings.default_profile], settings.profiles)
+        yield from _unknown(
+            source, ("default_profile",), "profile", [settings.default_profile], settings.profiles
+        )
     if settings.default_retry is not None:
-        yield from _unknown(source, ("default_retry",), "retry preset", [settings.default_retry], settings.retries)
+        yield from _unknown(
+            source, ("default_retry",), "retry preset", [settings.default_retry], settings.retries
+        )
 
 
 def _one_schedule(settings: Settings, source: Located) -> Iterator[Diagnostic]:
@@ -84,7 +88,9 @@ def _when_problems(suite: Suite, settings: Settings, path: Path, when: When) -> 
     yield from _unknown(suite.source, (*path, "cadence"), "cadence", when.cadence, cadences)
 
 
-def _command_problems(suite: Suite, settings: Settings, path: Path, step: CommandStep) -> Iterator[Diagnostic]:
+def _command_problems(
+    suite: Suite, settings: Settings, path: Path, step: CommandStep
+) -> Iterator[Diagnostic]:
     source = suite.source
     if isinstance(step.pod, Pod):
         yield from _pod_problems(suite, settings, (*path, "pod"), step.pod)
@@ -96,59 +102,7 @@ def _command_problems(suite: Suite, settings: Settings, path: Path, step: Comman
             yield from _pod_problems(suite, settings, (*path, "mirrors", name, "pod"), mirror.pod)
         if mirror.when is not None:
             yield from _when_problems(suite, settings, (*path, "mirrors", name, "when"), mirror.when)
-    yield from _clashes(source, path, step)
-
-
-def _clashes(source: Located, path: Path, step: CommandStep) -> Iterator[Diagnostic]:
-    def clash(field: str, message: str, hint: str, code: str = "spec-clash", *, warning: bool = False) -> Diagnostic:
-        found = Diagnostic(code, message, hint, source.position((*path, field)), _dotted((*path, field)))
-        return found.as_warning() if warning else found
-
-    if not step.commands_list and step.plugins is None:
-        yield clash("command", "the step runs nothing", "write 'command: ./run.sh'", "spec-no-command")
-    if isinstance(step.pod, Pod) and has_native_pod(step):
-        yield clash(
-            "pod", "the step has a pod and a kubernetes plugin of its own", "keep one: `pod`, or the plugin"
-        )
-    if step.command is not None and step.commands is not None:
-        yield clash("commands", "the step has both command and commands", "keep one; the agent would drop `command`")
-    if step.shards is not None:
-        if step.matrix is not None:
-            yield clash("shards", "shards and matrix cannot be joined", "drop one; Buildkite takes no parallelism with a matrix")
-        if step.parallelism is not None:
-            yield clash("shards", "shards and parallelism say the same thing", "keep `shards`")
-        if step.shards.by == "balanced":
-            yield clash(
-                "shards",
-                "by: balanced is reserved: bkgen does not make its own assignment yet",
-                "use pytest-split with a durations file, or pytest-shard",
-                "spec-reserved",
-            )
-    if step.if_changed is not None:
-        yield clash(
-            "if_changed",
-            "the agent's change filter misses renames and multi-commit pushes",
-            "say it with `when: {paths: […]}`, which also shows in plan and why",
-            "native-if-changed",
-            warning=True,
-        )
-    expected, timeout = step.expected_minutes, step.timeout_in_minutes
-    if expected is not None and timeout is not None:
-        if timeout < expected:
-            yield clash(
-                "timeout_in_minutes",
-                f"the step is stopped after {timeout} minutes but takes {expected:g}",
-                "raise it, or drop it: expected_minutes gives one",
-                "time-below-expectation",
-            )
-        elif expected > 0.8 * timeout:
-            yield clash(
-                "timeout_in_minutes",
-                f"{expected:g} expected minutes are {100 * expected / timeout:.0f} % of the timeout of {timeout}",
-                "raise it: a slow node would end a healthy job",
-                "time-near-timeout",
-                warning=True,
-            )
+    yield from clashes(source, path, step)
 
 
 def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Iterator[Diagnostic]:
@@ -162,7 +116,7 @@ def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Ite
             "the settings declare no scratch",
             "add 'scratch: {host_path: /data/…}' to bkgen.yml",
             source.position((*path, "scratch")),
-            _dotted((*path, "scratch")),
+            dotted((*path, "scratch")),
         )
     for index, mount in enumerate(pod.mounts or ()):
         sources = [mount.host_path, mount.claim, mount.secret, mount.config_map, mount.empty_dir]
@@ -173,7 +127,7 @@ def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Ite
                 f"the mount has {given} sources" if given else "the mount has no source",
                 "give one of host_path, claim, secret, config_map and empty_dir",
                 source.position((*path, "mounts", index)),
-                _dotted((*path, "mounts", index)),
+                dotted((*path, "mounts", index)),
             )
         if mount.type is not None and mount.host_path is None:
             yield Diagnostic(
@@ -181,7 +135,7 @@ def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Ite
                 "type belongs to a host_path",
                 "drop it, or give a host_path",
                 source.position((*path, "mounts", index, "type")),
-                _dotted((*path, "mounts", index, "type")),
+                dotted((*path, "mounts", index, "type")),
             )
     for name, reference in (pod.secrets or {}).items():
         if reference.count("/") != 1 or not all(reference.split("/")):
@@ -190,14 +144,14 @@ def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Ite
                 f"'{reference}' does not name a secret and its key",
                 "write NAME: secret/key, such as HF_TOKEN: huggingface/token",
                 source.position((*path, "secrets", name), of_key=False),
-                _dotted((*path, "secrets", name)),
+                dotted((*path, "secrets", name)),
             )
 
 
 def _pattern_problems(source: Located, path: Path, patterns: tuple[str, ...]) -> Iterator[Diagnostic]:
     for fault in faults(patterns):
         place: Path = (*path, fault.index)
-        yield Diagnostic("spec-pattern", fault.message, fault.hint, source.position(place), _dotted(place))
+        yield Diagnostic("spec-pattern", fault.message, fault.hint, source.position(place), dotted(place))
 
 
 def _unknown(
@@ -212,12 +166,5 @@ def _unknown(
                 f"the {what} '{name}' is declared nowhere in the settings",
                 did_you_mean(name, declared, what="declared"),
                 place,
-                _dotted(path),
+                dotted(path),
             )
-
-
-def _dotted(path: Path) -> str:
-    text = ""
-    for part in path:
-        text += f"[{part}]" if isinstance(part, int) else (f".{part}" if text else str(part))
-    return text

@@ -66,7 +66,9 @@ class PolicySettings(Spec):
     """Domain labels, each with what it stands for."""
     cadences: Annotated[dict[str, Cadence], BeforeValidator(_bodies)] = Field(default_factory=dict)
     """Rhythms by name; every one admits all but its `minus`."""
-    scopes: Annotated[dict[str, Scope], BeforeValidator(_bodies)] = Field(default_factory=lambda: {"all": Scope()})
+    scopes: Annotated[dict[str, Scope], BeforeValidator(_bodies)] = Field(
+        default_factory=lambda: {"all": Scope()}
+    )
     """Labels that widen, strongest first. One that subtracts nothing beats every cadence."""
 
 

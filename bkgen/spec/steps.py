@@ -332,7 +332,9 @@ def _no_nested_group(value: object) -> object:
 class Choosing(Lazily):
     """A step: its kind is told by its keys, and only the model of that kind is compiled and asked."""
 
-    def __init__(self, normal: Callable[[object], object], models: Mapping[str, type[StepBase] | str]) -> None:
+    def __init__(
+        self, normal: Callable[[object], object], models: Mapping[str, type[StepBase] | str]
+    ) -> None:
         super().__init__(None)
         self._normal = normal
         self._models = models

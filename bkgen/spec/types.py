@@ -60,7 +60,9 @@ def _no_map(value: object) -> object:
 Command = Annotated[
     str | list[str],
     BeforeValidator(_no_map),
-    WithJsonSchema({"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]}),
+    WithJsonSchema(
+        {"anyOf": [{"type": "string"}, {"type": "array", "items": {"type": "string"}}, {"type": "null"}]}
+    ),
 ]
 Patterns = Annotated[tuple[str, ...], BeforeValidator(_listed), Field(min_length=1)]
 
@@ -84,7 +86,9 @@ class Lazily:
     def __get_pydantic_core_schema__(self, _source: Any, _handler: Any) -> Any:
         from pydantic_core import core_schema
 
-        return core_schema.no_info_plain_validator_function(lambda value: self._compiled().validate_python(value))
+        return core_schema.no_info_plain_validator_function(
+            lambda value: self._compiled().validate_python(value)
+        )
 
     def __get_pydantic_json_schema__(self, _schema: Any, handler: Any) -> Any:
         return handler(self._compiled().core_schema)

@@ -82,7 +82,14 @@ def suite_text(case: Case, index: int) -> str:
     if case.patterns == 1:
         paths = ["src/**"]
     else:
-        kinds = ("lib/pkg{n}/**", "!lib/pkg{n}/**/*.md", "*.cu{n}", "/setup{n}.py", "csrc/**/test_{n}.py", "**/conf{n}.py")
+        kinds = (
+            "lib/pkg{n}/**",
+            "!lib/pkg{n}/**/*.md",
+            "*.cu{n}",
+            "/setup{n}.py",
+            "csrc/**/test_{n}.py",
+            "**/conf{n}.py",
+        )
         paths = [kinds[k % len(kinds)].format(n=index * case.patterns + k) for k in range(case.patterns)]
     lines = ["description: one of many", f"when: {{paths: {json.dumps(paths)}}}"]
     lines.append(POD.format(gpus=1 + index % 8, shm=4 + index % 5).rstrip())
@@ -180,15 +187,30 @@ def measured(runs: int, only: str) -> list[tuple[str, bool]]:
             make_repository(case, directory)
             ours, floor = paired(case, directory, runs)
             large = ours if case.steps * case.suites == 3000 else large
-            add(f"{case.name} ({ours * 1000:.0f} ms)", f"{ours / floor:.2f} × floor", f"{case.bar:g}", ours / floor <= case.bar)
+            add(
+                f"{case.name} ({ours * 1000:.0f} ms)",
+                f"{ours / floor:.2f} × floor",
+                f"{case.bar:g}",
+                ours / floor <= case.bar,
+            )
             if case.steps * case.suites == 3000:
                 peak = peak_megabytes(directory)
                 half = where / "half"
                 make_repository(HALF, half)
                 smaller = best([sys.executable, "-m", "bkgen", *HALF.command], half, runs)
                 ratio = large / smaller
-                add("time for 3,000 steps over time for 1,500", f"{ratio:.2f}", f"{GROWTH_BAR:g}", ratio <= GROWTH_BAR)
-                add("peak memory at 3,000 steps", f"{peak:.0f} MB", f"{MEMORY_BAR_MB:g} MB", peak <= MEMORY_BAR_MB)
+                add(
+                    "time for 3,000 steps over time for 1,500",
+                    f"{ratio:.2f}",
+                    f"{GROWTH_BAR:g}",
+                    ratio <= GROWTH_BAR,
+                )
+                add(
+                    "peak memory at 3,000 steps",
+                    f"{peak:.0f} MB",
+                    f"{MEMORY_BAR_MB:g} MB",
+                    peak <= MEMORY_BAR_MB,
+                )
     return lines
 
 

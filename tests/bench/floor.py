@@ -26,10 +26,15 @@ def main() -> None:
     ):
         run(["git", *arguments])
     documents = [yaml.load(Path("bkgen.yml").read_bytes(), yaml.CSafeLoader)]
-    for path in sorted(Path("k3_tests").glob("*/pipeline.yml")):
-        documents.append(yaml.load(path.read_bytes(), yaml.CSafeLoader))
+    suites = sorted(Path("k3_tests").glob("*/pipeline.yml"))
+    documents += [yaml.load(path.read_bytes(), yaml.CSafeLoader) for path in suites]
     size = int(sys.argv[1])
-    step = {"label": "suite 0 step 0", "command": ["one", "two"], "env": {"MODE": "fast"}, "timeout_in_minutes": 10}
+    step = {
+        "label": "suite 0 step 0",
+        "command": ["one", "two"],
+        "env": {"MODE": "fast"},
+        "timeout_in_minutes": 10,
+    }
     one = len(json.dumps(step, ensure_ascii=False))
     sys.stdout.write(json.dumps([step] * (size // one + 1), ensure_ascii=False))
 

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 
 from bkgen.agent import Agent, UploadRefusedError
+from bkgen.agent.child import run
+from bkgen.agent.outcome import call_failure
+from bkgen.errors import UserError
 from bkgen.pipeline.encode import encode
 from conformance.agentcalls import STRICT, dry_run, read_back
 from conformance.conftest import Site
@@ -179,6 +182,20 @@ def test_the_value_of_a_secret_is_refused_by_agents_that_can_refuse_secrets(
         agent.upload(file, interpolate=False)
     assert "hunter2" not in str(caught.value)
     assert api.uploads == []
+
+
+@pytest.mark.parametrize(
+    "arguments", [["pipeline", "upload", "--of-the-future"], ["pipeline", "of-the-future"]], ids=" ".join
+)
+def test_an_agent_that_is_too_old_for_a_call_is_told_by_its_words(
+    program: Path, api: AgentApi, arguments: list[str]
+) -> None:
+    finished = run([str(program), *arguments], {"PATH": "/usr/bin:/bin", **api.environ()}, seconds=30)
+    assert finished.status != 0
+    failure = call_failure(finished, "pipeline upload", str(program), 30)
+    assert isinstance(failure, UserError)
+    assert [diagnostic.code for diagnostic in failure.diagnostics] == ["agent-too-old"]
+    assert "of-the-future" in str(failure)
 
 
 @pytest.mark.parametrize(

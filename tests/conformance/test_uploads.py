@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -130,6 +131,22 @@ def test_sigterm_in_mid_upload_ends_the_agent_and_the_retry_uploads(site: Site) 
     assert list(site.scratch.iterdir()) == []
     assert not agent_processes(site)
     assert site.bkgen("upload").returncode == 0
+    assert sorted(site.api.keys) == ["one", "two"]
+
+
+def test_an_agent_that_is_killed_is_worth_a_retry_which_uploads(site: Site) -> None:
+    site.api.fail("upload", LOST_AFTER)
+    with site.start("upload") as process:
+        wait_until(lambda: len(site.api.seen("upload")) == 1)
+        [agent] = agent_processes(site)
+        os.kill(int(agent.name), signal.SIGKILL)
+        _, said = process.communicate(timeout=30)
+    assert process.returncode == 75
+    assert "killed by SIGKILL" in said
+    assert list(site.scratch.iterdir()) == []
+    again = site.bkgen("upload", BUILDKITE_RETRY_COUNT="1")
+    assert again.returncode == 0
+    assert "it counts as uploaded" in again.stderr
     assert sorted(site.api.keys) == ["one", "two"]
 
 

@@ -9,6 +9,7 @@ dies          the engine says so and ends with status 3
 forgets       the cache server never finds anything
 wrong-warm    an answer out of the cache differs from the computed one
 empty         the engine answers with nothing
+no-metrics    the engine's counters cannot be read
 refuses       the engine answers requests with status 500
 no-peer       the coordinator lists nobody
 slow-cache    the benchmarks find the cached engine slower than the plain one
@@ -152,6 +153,8 @@ def engine(options: dict[str, str], arguments: list[str]) -> int:
     def respond(method: str, path: str, body: dict[str, object] | None) -> tuple[int, object]:
         if path == "/health":
             return (503 if FAULT == "never-ready" else 200), ""
+        if path == "/metrics" and FAULT == "no-metrics":
+            return 500, ""
         if path == "/metrics":
             return 200, f'vllm:external_prefix_cache_hits_total{{model_name="a b"}} {float(hits["tokens"])}\n'
         if path == "/v1/models":

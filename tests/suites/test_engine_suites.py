@@ -40,7 +40,7 @@ RUNS = {
 }
 
 
-QUICK = {"correctness", "multiprocess: restart"}
+QUICK = {"correctness"}
 """Runs and faults that belong to the quick tests; the others take a second or two each."""
 QUICK_FAULTS = {
     "correctness: an engine that never gets ready",
@@ -76,6 +76,7 @@ FAULTS = {
     "correctness: a cache that is not used": (("correctness/run.sh",), "forgets", "stayed at 0"),
     "correctness: an engine that says nothing": (("correctness/run.sh",), "empty", "empty answer"),
     "correctness: an engine that refuses": (("correctness/run.sh",), "refuses", "status 500"),
+    "correctness: counters that cannot be read": (("correctness/run.sh",), "no-metrics", "curl: (22)"),
     "blend: a cache that is not used": (("blend/run.sh", "reorder"), "forgets", "reused out of their place"),
     "multiprocess: a peer that nobody finds": (("multiprocess/run.sh", "p2p"), "no-peer", "found no peer"),
     "multiprocess: a cache that slows down": (
@@ -113,7 +114,7 @@ FAULTS = {
 def test_a_suite_fails_and_says_why(tree: Tree, command: tuple[str, ...], fault: str, said: str) -> None:
     variables = {"STANDIN_FAULT": fault, "STANDIN_GPUS": gpus_of(command)}
     result = tree.run(*command, BKGEN_READY_SECONDS="2", BKGEN_SETTLE_SECONDS="1", **variables)
-    assert result.returncode == 1, result.stdout
+    assert result.returncode == (22 if fault == "no-metrics" else 1), result.stdout
     assert said in result.stdout
     assert tree.alive() == []
 
@@ -173,6 +174,13 @@ def test_no_server_outlives_a_script_that_is_killed(tree: Tree, sent: signal.Sig
     output, _ = process.communicate(timeout=20)
     assert process.returncode != 0, output
     wait_for(lambda: tree.alive() == [])
+
+
+def test_a_command_that_fails_before_a_pipe_ends_the_job(tree: Tree) -> None:
+    result = tree.run("correctness/run.sh", BKGEN_PROBE="false | cat")
+    assert result.returncode == 1, result.stdout
+    assert "the probe failed" in result.stdout
+    assert tree.calls() == []
 
 
 @pytest.mark.parametrize("suite", ["correctness", "multiprocess", "unit"])

@@ -97,8 +97,10 @@ class Lexer:
         while self.at < len(self.text):
             char = self.text[self.at]
             if char in _META:
+                before = self.at
                 if not self._goes_on(start, char, inner):
                     break
+                parts.append(self.text[before : self.at])
                 literal = False
             elif char == "\\":
                 parts.append(self.text[self.at + 1 : self.at + 2].replace("\n", ""))

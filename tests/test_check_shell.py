@@ -1,0 +1,300 @@
+"""The shell parser behind check: what is a command, and what is only text."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from bkgen.check.script_rules import STRICT, statuses, strictness, waits
+from bkgen.check.shell import Compound, commands, parse
+from bkgen.check.testlike import always_passes, is_test, unwrapped
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def programs(text: str) -> list[str]:
+    """Every command of a script, its words joined by blanks."""
+    script = parse(text)
+    assert script.complete
+    return [" ".join(simple.texts) for simple, _ in commands(script.body) if simple.texts]
+
+
+COMMANDS = {
+    "words are split at blanks": ("a  b\tc", ["a b c"]),
+    "a semicolon and a newline end a command": ("a; b\nc", ["a", "b", "c"]),
+    "a comment is none": ("a # b | tee c\n# d\ne", ["a", "e"]),
+    "a hash inside a word is no comment": ("echo a#b ${#x}", ["echo a#b ${#x}"]),
+    "single quotes hide everything": ("echo 'a | tee b; c'", ["echo a | tee b; c"]),
+    "double quotes hide operators": ('echo "a | tee b; c"', ["echo a | tee b; c"]),
+    "a backslash hides one character": ("echo a\\|b \\# c", ["echo a|b # c"]),
+    "a line goes on after a backslash": ("a \\\n  b", ["a b"]),
+    "a heredoc is text": ("cat <<EOF\npytest | tee x\nEOF\nb", ["cat", "b"]),
+    "a quoted heredoc is text": ("cat <<'E F'\n$(a) `\nE F\nb", ["cat", "b"]),
+    "an indented heredoc ends behind tabs": (
+        "if a; then\n\tcat <<-EOF\n\tx | y\n\tEOF\nfi\nb",
+        ["a", "cat", "b"],
+    ),
+    "two heredocs follow one line": ("a <<X; b <<Y\n1\nX\n2\nY\nc", ["a", "b", "c"]),
+    "a here-string is text": ('read -r a <<<"$b | c"', ["read -r a"]),
+    "assignments stand in front": ("A=1 B='2 3' cmd x", ["cmd x"]),
+    "an assignment alone is no command": ("A=1\nB=$(c)", ["c"]),
+    "an array is an assignment": ("A=(b | c)\nd", ["d"]),
+    "a substitution runs a command": ('echo "$(a b)" `c`', ["echo $(a b) ``", "a b"]),
+    "substitutions nest": ('x=$(a "$(b $(c))")', ["a $(b $(c))", "b $(c)", "c"]),
+    "a parenthesis inside a substitution's case": ("x=$(case y in (a) b ;; c) d ;; esac)", ["b", "d"]),
+    "arithmetic is no command": (
+        "((a | b)); echo $((1 | 2)) $(( (3) << 4 ))",
+        ["echo $((1 | 2)) $(( (3) << 4 ))"],
+    ),
+    "a test in brackets is no pipe": ("[[ $a =~ ^(b|c)$ && -f d ]] || e", ["e"]),
+    "a pipe joins commands": ("a | b |& c", ["a", "b", "c"]),
+    "redirections are not words": ("a >b 2>&1 <c &>>d e", ["a e"]),
+    "a redirection alone is fine": (">a\nb", ["b"]),
+    "process substitution runs a command": ("diff <(a) >(b c)", ["diff <(a) >(b c)", "a", "b c"]),
+    "if, elif and else": ("if a; then b; elif c; then d; else e; fi", ["a", "b", "c", "d", "e"]),
+    "loops": ("while a; do b; done; until c; do d; done", ["a", "b", "c", "d"]),
+    "for over words and over numbers": (
+        "for i in $(a) b; do c; done; for ((i=0; i<3; i++)); do d; done",
+        ["a", "c", "d"],
+    ),
+    "for over arguments": ("for i\ndo a; done", ["a"]),
+    "case with patterns": ('case $x in\na | "b") c ;;&\n*) d ;;\nesac', ["c", "d"]),
+    "a reserved word as an argument is a word": ("echo if then done", ["echo if then done"]),
+    "a group and a subshell": ("{ a; b; }; (c; d)", ["a", "b", "c", "d"]),
+    "a function": ("f() { a; }\nfunction g { b; }\nh() (\n c\n)", ["a", "b", "c"]),
+    "negation and time": ("! a; time b", ["a", "b"]),
+    "patterns with a parenthesis": ("rm !(a|b)*.txt", ["rm !(a|b)*.txt"]),
+    "dollar quotes": ("a $'b\\'|c' $\"d\"", ["a b\\'|c d"]),
+    "a default with quotes inside": ("a ${x:-'}'} \"${y:-it's}\"", ["a ${x:-'}'} ${y:-it's}"]),
+    "carriage returns": ("a b\r\nc\r\n", ["a b", "c"]),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), COMMANDS.values(), ids=COMMANDS)
+def test_commands_are_told_from_text(text: str, wanted: list[str]) -> None:
+    assert programs(text) == wanted
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["'", '"', "$(", "${", "`", "if a", "case x in", "{ a", ")", "a | ", "<<X\nno end", "fi )) ;; && |"],
+)
+def test_what_is_not_closed_is_noticed(text: str) -> None:
+    assert not parse(text).complete
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.text(alphabet="ab \n\t;|&<>(){}[]'\"$`\\#!*=-0123ifdoneesactheforx", max_size=60))
+def test_no_text_breaks_the_parser(text: str) -> None:
+    script = parse(text)
+    for simple, _ in commands(script.body):
+        line, column = script.place(simple.offset)
+        assert 1 <= line <= text.count("\n") + 1
+        assert column >= 1
+
+
+def test_deep_nesting_ends_in_an_incomplete_tree_and_no_crash() -> None:
+    for text in ("(" * 5000, "${" * 5000, "$(" * 5000, "{ " * 5000, "if " * 5000, '"$(' * 3000):
+        assert not parse(text).complete
+
+
+def test_every_script_of_this_repository_is_understood_as_bash_understands_it() -> None:
+    listed = subprocess.run(
+        ["git", "ls-files", "--cached", "--others", "--exclude-standard", "-z", "--", "*.sh", "dev", ".ci/run"],
+        cwd=ROOT, capture_output=True, check=True,
+    )  # fmt: skip
+    scripts = [ROOT / name for name in listed.stdout.decode().split("\0") if name and (ROOT / name).is_file()]
+    assert len(scripts) > 20
+    for script in scripts:
+        assert parse(script.read_text(encoding="utf-8")).complete, script
+
+
+def test_places_count_from_one() -> None:
+    script = parse("a\n  b | c\n")
+    assert [script.place(simple.offset) for simple, _ in commands(script.body)] == [(1, 1), (2, 3), (2, 7)]
+
+
+def test_what_is_around_a_command_is_known() -> None:
+    text = "a; b && c; if d; then e; fi; f() { g; h || i; }; (j); k | l"
+    around = {
+        simple.texts[0]: (inside.function, inside.conditional, inside.child)
+        for simple, inside in commands(parse(text).body)
+    }
+    assert around == {
+        "a": ("", False, False), "b": ("", False, False), "c": ("", True, False), "d": ("", True, False),
+        "e": ("", True, False), "g": ("f", False, False), "h": ("f", False, False), "i": ("f", True, False),
+        "j": ("", False, True), "k": ("", False, True), "l": ("", False, True),
+    }  # fmt: skip
+
+
+STRICTNESS = {
+    "in one": ("set -euo pipefail", STRICT),
+    "with errtrace": ("set -Eeuo pipefail", STRICT),
+    "in words": ("set -o errexit -o nounset -o pipefail", STRICT),
+    "on three lines": ("set -e\nset -u\nset -o pipefail", STRICT),
+    "by the first line": ("#!/bin/bash -eu\nset -o pipefail", STRICT),
+    "by shopt": ("set -eu\nshopt -s -o pipefail", STRICT),
+    "by setup-env.sh": ("source harness/setup-env.sh", STRICT),
+    "by setup-env.sh of some folder": ('. "$here/../../harness/setup-env.sh"', STRICT),
+    "by a file that is sourced": ("source lib/strict.sh", STRICT),
+    "after a cd": ('cd "$(dirname "$0")"\nset -euo pipefail', STRICT),
+    "without pipefail": ("set -eu", {"errexit", "nounset"}),
+    "in a function, which may never be called": ("f() { set -euo pipefail; }", set()),
+    "in a child": ("(set -euo pipefail)", set()),
+    "in a comment": ("# set -euo pipefail", set()),
+    "in a string": ("echo 'set -euo pipefail'", set()),
+    "positional parameters": ("set -- -e", set()),
+    "turned off": ("set +e", set()),
+    "nowhere": ("pytest", set()),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), STRICTNESS.values(), ids=STRICTNESS)
+def test_strict_options_are_found(text: str, wanted: set[str]) -> None:
+    files = {"lib/strict.sh": "set -euo pipefail\n"}
+    assert strictness(parse(text), files.get) == wanted
+
+
+def test_files_that_source_each_other_end() -> None:
+    assert strictness(parse("source a.sh"), lambda _: "source a.sh\nset -e") == {"errexit"}
+
+
+TESTS = [
+    "pytest", "pytest tests -x", "python -m pytest", "python3.11 -m pytest -q", "timeout 600 pytest",
+    "timeout -k 5 --signal TERM 10m pytest", "env -u B A=1 pytest", "exec pytest", "nice -n 5 pytest",
+    "uv run pytest", "uv run --with x python -m pytest", "poetry run pytest", "coverage run -m pytest",
+    "python -m coverage run -m pytest", "stdbuf -oL pytest", "./run.sh", "k3_tests/unit/run.sh",
+    "bash scripts/run-p2p.sh", "python tests/test_api.py", "python -u test_api.py", "scripts/run_tests.sh",
+    "go test ./...", "make check", "npm test", "tox -e py311", "bats tests", "lm_eval --tasks gsm8k",
+    "python -m unittest discover", "/usr/bin/pytest",
+]  # fmt: skip
+NO_TESTS = [
+    "pip install pytest", "echo pytest", "pytest --version", "pytest --collect-only", "grep -c pytest log",
+    "rm -f run.sh", "cat run.sh", "python -c 'import pytest'", "python setup.py install", "kill %1",
+    "nvidia-smi", "python -m pip install pytest", "make clean", "", "env", "timeout 5", "command -v pytest",
+    "bash -c pytest", "./setup.sh", "docker run image",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", TESTS)
+def test_a_test_is_recognised(text: str) -> None:
+    assert is_test(text.split())
+
+
+@pytest.mark.parametrize("text", NO_TESTS)
+def test_something_else_is_no_test(text: str) -> None:
+    assert not is_test(text.split())
+
+
+def test_wrappers_are_taken_off() -> None:
+    words = [
+        "env",
+        "-u",
+        "A",
+        "B=1",
+        "timeout",
+        "-k",
+        "5",
+        "60",
+        "nice",
+        "-n",
+        "3",
+        "uv",
+        "run",
+        "pytest",
+        "-x",
+    ]
+    assert unwrapped(words) == ["pytest", "-x"]
+
+
+PASSES = {
+    "true": True, ":": True, "/bin/true": True, "echo failed": True, "exit 0": True, "return 0": True,
+    "{ echo failed; }": True, "(cat log; true)": True, "exit 1": False, "exit": False, 'exit "$status"': False,
+    "status=$?": False, "{ echo failed; exit 1; }": False, "die 'no'": False, "false": False,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted"), PASSES.items(), ids=PASSES)
+def test_what_always_passes_is_known(text: str, wanted: bool) -> None:
+    assert always_passes(parse(text).body[0].pipelines[0].nodes[0]) is wanted
+
+
+LOST = {
+    "a test in a pipe to tee": ("pytest | tee log", ["script-pipe-hides-status"]),
+    "a group in a pipe to tee": ("{ pytest; } 2>&1 | tee log", ["script-pipe-hides-status"]),
+    "anything in a pipe to tee": ("python bench.py | tee log", ["script-pipe-hides-status"]),
+    "a test in any pipe": ("pytest 2>&1 | grep -v Warning", ["script-pipe-hides-status"]),
+    "a test in a pipe in a substitution": ("out=$(pytest | tail -n 1)", ["script-pipe-hides-status"]),
+    "an echo cannot fail": ("echo begin | tee log", []),
+    "a pipe in a string is none": ("bash -c 'a | tee b' >c; echo 'pytest | tee d'", []),
+    "a pipe that is no test's": ("ps aux | grep vllm", []),
+    "somebody who looks at PIPESTATUS": ('pytest | tee log\nexit "${PIPESTATUS[0]}"', []),
+    "a test or true": ("pytest || true", ["script-status-ignored"]),
+    "a test or a colon": ("pytest || :", ["script-status-ignored"]),
+    "a test or an echo": ("timeout 60 pytest || echo failed", ["script-status-ignored"]),
+    "a test or exit 0": ("./run_tests.sh || exit 0", ["script-status-ignored"]),
+    "a group with a test or true": ("{ cd a && pytest; } || true", ["script-status-ignored"]),
+    "a test and something, or true": ("pytest && upload || true", ["script-status-ignored"]),
+    "a test or a group that says so": ("pytest || { echo failed; }", ["script-status-ignored"]),
+    "a test or a group that fails": ("pytest || { echo failed; exit 1; }", []),
+    "a test or its status": ("pytest || status=$?", []),
+    "something else or true": ("grep -c x log || true; kill $p || :", []),
+    "or true in a comment": ("pytest # || true", []),
+    "a trap that exits 0": ("trap 'rm -f x; exit 0' EXIT", ["script-trap-exit-zero"]),
+    "a trap in double quotes": ('trap "exit 0" TERM INT', ["script-trap-exit-zero"]),
+    "a trap behind --": ("trap -- 'exit 0' EXIT", ["script-trap-exit-zero"]),
+    "a function for a trap": ("end() { rm x; exit 0; }\ntrap end EXIT", ["script-trap-exit-zero"]),
+    "a function called by a trap": ("end() { exit 0; }\ntrap 'echo; end' EXIT", ["script-trap-exit-zero"]),
+    "one function for two traps": ("end() { exit 0; }\ntrap end EXIT\ntrap end TERM", ["script-trap-exit-zero"]),
+    "a trap that keeps the status": ("trap 's=$?; rm x; exit $s' EXIT", []),
+    "a trap that exits 0 now and then": ("trap '[ -z \"$x\" ] && exit 0' EXIT", []),
+    "a trap taken back": ("trap - EXIT", []),
+    "exit 0 without a trap": ("end() { exit 0; }\ntrap 'rm x' EXIT", []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "wanted"), LOST.values(), ids=LOST)
+def test_lost_statuses_are_found(text: str, wanted: list[str]) -> None:
+    assert [fault.code for fault in statuses(parse(text), frozenset({"errexit"}))] == wanted
+
+
+def test_pipefail_keeps_a_pipe_honest() -> None:
+    assert not list(statuses(parse("pytest | tee log"), STRICT))
+
+
+def test_a_file_that_is_only_sourced_does_not_decide_on_pipefail() -> None:
+    assert not list(statuses(parse("f() { pytest | tee log; }"), None))
+    assert list(statuses(parse("f() { pytest || true; }"), None))
+
+
+WAITS = {
+    "wait_until_ready": ('wait_until_ready "$p" http://x 600 log', [600]),
+    "with a default": ('wait_until_ready "$p" u "${READY:-900}" log', [900]),
+    "timeout in seconds": ("timeout 600 a", [600]),
+    "timeout in minutes": ("timeout 10m a", [600]),
+    "timeout with options": ("timeout -k 5 --signal=KILL --preserve-status 2h a", [7200]),
+    "a variable is not known": ('timeout "$T" a; wait_until_ready 1 u "$S" l', []),
+    "in a string": ("echo 'timeout 600 a'", []),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), WAITS.values(), ids=WAITS)
+def test_written_waits_are_read(text: str, wanted: list[int]) -> None:
+    assert [wait.seconds for wait in waits(parse(text))] == wanted
+
+
+def test_only_a_wait_that_always_comes_by_is_certain() -> None:
+    text = "timeout 1 a\nif b; then timeout 2 a; fi\nf() { timeout 3 a; }\n(timeout 4 a)"
+    assert [(wait.seconds, wait.certain) for wait in waits(parse(text))] == [
+        (1, True), (2, False), (3, False), (4, False),
+    ]  # fmt: skip
+
+
+def test_a_function_is_a_compound_with_its_name() -> None:
+    node = parse("f() { a; }").body[0].pipelines[0].nodes[0]
+    assert isinstance(node, Compound)
+    assert (node.kind, node.name) == ("function", "f")
