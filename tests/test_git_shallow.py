@@ -104,13 +104,6 @@ def test_head_is_deepened_though_its_branch_was_pushed_over_meanwhile(tmp_path: 
     made = pull_request(tmp_path, depth=1)
     made.upstream.git("branch", "--force", "feature", "main")
     assert paths(made.changes()) == ["src/core.py"]
-    assert made.checkout.git("rev-list", "--count", "HEAD") == "2"
-
-
-def test_server_that_gives_out_no_commit_by_its_id_still_deepens_the_branch(tmp_path: Path) -> None:
-    made = pull_request(tmp_path, depth=2)
-    made.checkout.configure("[protocol]\n\tversion = 0\n")
-    assert paths(made.changes()) == ["src/core.py"]
 
 
 def test_shallow_clone_whose_remote_is_gone_is_unknown(tmp_path: Path) -> None:

@@ -108,9 +108,14 @@ class History:
         _must_be_built(build, head)
         if not head.parents and self.shallow:
             source = find_source(self.git, build.repository)
-            branch = f"refs/heads/{build.branch}" if is_legal_branch(build.branch) else None
             self.progress("fetching the parent of HEAD")
-            self._deepen(source, "--deepen=1", head, branch)
+            try:
+                self._deepen(source, "--deepen=1", head.id)
+            except GitFault:
+                # Some servers give out nothing by its id.
+                if not is_legal_branch(build.branch):
+                    raise
+                self._deepen(source, "--deepen=1", f"refs/heads/{build.branch}")
             head = self._commits("HEAD")[0]
         if not head.parents:
             why = "its history is cut off there" if self.shallow else "it is the first commit"
@@ -169,7 +174,7 @@ class History:
     ) -> tuple[Commit, Commit, tuple[str, ...]]:
         steps = iter(DEEPENING)
         if self.shallow:
-            self._deepen(source, next(steps), self._commits("HEAD")[0], refspec)
+            self._deepen(source, next(steps), refspec)
         while True:
             head, tip = self._commits("HEAD", revision)
             bases = self._merge_bases(head, tip)
@@ -179,18 +184,11 @@ class History:
             if step is None:
                 raise GitFault(f"HEAD and {shown} have no commit in common")
             self.progress(f"the history is too shallow for the merge base: git fetch {step}")
-            self._deepen(source, step, head, refspec)
+            self._deepen(source, step, refspec)
 
-    def _deepen(self, source: Source, step: str, head: Commit, refspec: str | None) -> None:
-        """Lengthens the history of HEAD and of `refspec`; a history that is cut nowhere is left alone."""
-        # A server lengthens what its refs reach. The branch of HEAD may have been pushed over meanwhile, so
-        # HEAD is asked for by its id, too, and without it from a server that gives none out by id.
-        refspecs = [refspec] if refspec else []
-        wanted = source.runner.run(*_FETCH, step, "--", source.name, *refspecs, head.id)
-        if wanted.status != 0:
-            if not refspecs:
-                raise GitFault(f"git fetch failed: {wanted.complaint}")
-            _fetch(source, *refspecs, step)
+    def _deepen(self, source: Source, step: str, refspec: str) -> None:
+        """Lengthens every cut history that the server's refs reach; one that is cut nowhere is left alone."""
+        _fetch(source, refspec, step)
         self.shallow = self.git.output("rev-parse", "--is-shallow-repository").strip() == b"true"
 
     def _commits(self, *revisions: str) -> list[Commit]:
