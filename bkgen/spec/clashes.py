@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from bkgen.errors import Diagnostic, dotted
 from bkgen.spec.merge import has_native_pod
@@ -20,11 +20,21 @@ NEAR = 0.8
 
 def clashes(source: Located, path: Path, step: CommandStep) -> Iterator[Diagnostic]:
     """Every clash in `step`, which stands at `path` of `source`."""
-    for field, message, hint, code in (*_double_words(step), *_shards(step), *_too_late(step)):
+    late = _too_late(step.expected_minutes, step.timeout_in_minutes)
+    yield from _said(source, path, (*_double_words(step), *_shards(step), *late))
+    yield from (fault.as_warning() for fault in _said(source, path, _doubtful(step)))
+    for name, mirror in (step.mirrors or {}).items():
+        # A mirror's own timeout holds for it, whoever said how long it takes.
+        expected = mirror.expected_minutes or step.expected_minutes
+        place: Path = (*path, "mirrors", name)
+        yield from _said(source, place, _too_late(expected, mirror.timeout_in_minutes))
+        near = _said(source, place, _near(expected, mirror.timeout_in_minutes))
+        yield from (fault.as_warning() for fault in near)
+
+
+def _said(source: Located, path: Path, faults: Iterable[Fault]) -> Iterator[Diagnostic]:
+    for field, message, hint, code in faults:
         yield Diagnostic(code, message, hint, source.position((*path, field)), dotted((*path, field)))
-    for field, message, hint, code in _doubtful(step):
-        place = source.position((*path, field))
-        yield Diagnostic(code, message, hint, place, dotted((*path, field)), "warning")
 
 
 def _double_words(step: CommandStep) -> Iterator[Fault]:
@@ -52,21 +62,23 @@ def _shards(step: CommandStep) -> Iterator[Fault]:
         yield "shards", message, hint, "spec-reserved"
 
 
-def _too_late(step: CommandStep) -> Iterator[Fault]:
-    expected, timeout = step.expected_minutes, step.timeout_in_minutes
+def _too_late(expected: float | None, timeout: int | None) -> Iterator[Fault]:
     if expected is not None and timeout is not None and timeout < expected:
         message = f"the step is stopped after {timeout} minutes but takes {expected:g}"
         hint = "raise it, or drop it: expected_minutes gives one"
         yield "timeout_in_minutes", message, hint, "time-below-expectation"
 
 
-def _doubtful(step: CommandStep) -> Iterator[Fault]:
-    expected, timeout = step.expected_minutes, step.timeout_in_minutes
+def _near(expected: float | None, timeout: int | None) -> Iterator[Fault]:
     if expected is not None and timeout is not None and NEAR * timeout < expected <= timeout:
         share = f"{100 * expected / timeout:.0f} %"
         message = f"{expected:g} expected minutes are {share} of the timeout of {timeout}"
         hint = "raise it: a slow node would end a healthy job"
         yield "timeout_in_minutes", message, hint, "time-near-timeout"
+
+
+def _doubtful(step: CommandStep) -> Iterator[Fault]:
+    yield from _near(step.expected_minutes, step.timeout_in_minutes)
     if step.if_changed is not None:
         message = "the agent's change filter misses renames and multi-commit pushes"
         hint = "say it with `when: {paths: […]}`, which also shows in plan and why"
