@@ -58,7 +58,7 @@ def gather(
 ) -> Facts:
     """The facts of one build. UserError for a cadence nobody declares."""
     cadence, warning = cadence_of(build, settings.policy)
-    policy = resolve_policy(cadence, build.labels, settings.policy)
+    policy = resolve_policy(cadence, build.labels, settings.policy, [settings.filter.force_label])
     files = changes.files if isinstance(changes, ChangeSet) else ()
     all_paths = Paths((file.path, file.is_link) for file in files)
     named_trivially = {path for path, _ in all_paths.matching(Patterns(settings.filter.trivial))}

@@ -47,8 +47,13 @@ class Policy:
     reason: str
 
 
-def resolve_policy(cadence: str, labels: Iterable[str], settings: PolicySettings) -> Policy:
-    """The effective labels of a build of `cadence` whose pull request carries `labels` (exact tokens)."""
+def resolve_policy(
+    cadence: str, labels: Iterable[str], settings: PolicySettings, also_known: Iterable[str] = ()
+) -> Policy:
+    """The effective labels of a build of `cadence` whose pull request carries `labels` (exact tokens).
+
+    `also_known` are labels that mean something outside the policy; they are not reported as unknown.
+    """
     names = {_stripped(label, settings.label_prefix): label for label in labels}
     declared = frozenset(settings.labels)
     requested = declared & names.keys()
@@ -65,7 +70,7 @@ def resolve_policy(cadence: str, labels: Iterable[str], settings: PolicySettings
         granted, reason = frozenset(), "a regular build admits what asks for no label"
     if requested:
         reason += f", and the pull request asks for {', '.join(sorted(requested))}"
-    unknown = tuple(_unknown(names, settings))
+    unknown = tuple(_unknown(names, settings, also_known))
     return Policy(cadence, granted | requested, requested, scope, unknown, reason)
 
 
@@ -79,13 +84,18 @@ def _stripped(label: str, prefix: str) -> str:
     return label[len(prefix) :] if prefix and label.startswith(prefix) else label
 
 
-def _unknown(names: Mapping[str, str], settings: PolicySettings) -> Iterable[UnknownLabel]:
-    asked = {_stripped(c.label, settings.label_prefix) for c in settings.cadences.values() if c.label}
-    known = {*settings.labels, *settings.scopes, *asked}
+def _unknown(
+    names: Mapping[str, str], settings: PolicySettings, also_known: Iterable[str]
+) -> Iterable[UnknownLabel]:
+    prefix = settings.label_prefix
+    asked = {_stripped(c.label, prefix) for c in settings.cadences.values() if c.label}
+    # These count as they are written only, so the prefix is part of them.
+    further = {_stripped(label, prefix) for label in also_known if label.startswith(prefix)}
+    known = {*settings.labels, *settings.scopes, *asked, *further}
     for name, label in names.items():
-        if settings.label_prefix and name != label and name not in known:
+        if prefix and name != label and name not in known:
             close = nearest(name, known)
-            yield UnknownLabel(label, settings.label_prefix + close if close else None)
+            yield UnknownLabel(label, prefix + close if close else None)
 
 
 def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]:
@@ -93,7 +103,8 @@ def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]
 
     A schedule names it by `BKGEN_CADENCE`, else it is the one marked `schedule: true`. A person may
     name one by hand, a pull request by a label that the settings declare. What a webhook started
-    never inherits it: the variable is often set for the whole pipeline. UserError: unknown name.
+    never inherits it: the variable is often set for the whole pipeline. Nor does a pull request's build
+    that somebody rebuilds: it must decide as it did at first. UserError: unknown name.
     """
     if build.cadence is not None and build.cadence not in {REGULAR, *settings.cadences}:
         raise UserError.single(
@@ -101,7 +112,7 @@ def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]
             f"BKGEN_CADENCE is '{build.cadence}', which the settings do not declare",
             did_you_mean(build.cadence, {REGULAR, *settings.cadences}, what="declared"),
         )
-    if build.source == "webhook":
+    if build.source == "webhook" or (build.source == "ui" and build.pull_request is not None):
         asked = _asked_by_label(build.labels, settings)
         if build.cadence not in {None, REGULAR} and asked is None:
             return (
