@@ -13,6 +13,7 @@ from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges
 from bkgen.config.load import SETTINGS_FILE, Configuration, load_configuration, load_settings
 from bkgen.config.trees import CommitTree, Tree, WorkTree
 from bkgen.errors import EnvironmentFailure, UserError
+from bkgen.spec.settings import Settings
 
 if TYPE_CHECKING:
     from bkgen.git import Repository
@@ -85,19 +86,22 @@ def workspace(
 ) -> Workspace:
     """Configuration and changes of `build`. UserError, EnvironmentFailure."""
     directory = Path(os.path.realpath(Path.cwd()))
-    if flags.changed:
+    if flags.changed and not build.is_fork:
         root = find_root(directory)
         tree: Tree = WorkTree(root)
         return Workspace(root, tree, load_configuration(tree), listed_changes(flags.changed, root, directory))
     from bkgen.git import Repository
 
     repository = Repository.open(directory, environ=environ)
-    tree = WorkTree(repository.root)
-    specs_from = None
+    tree, specs_from = WorkTree(repository.root), None
     if build.is_fork:
-        tree, specs_from = _fork_tree(repository, build, tree)
-    configuration = load_configuration(tree)
+        tree, configuration, specs_from = _fork_configuration(repository, build, tree)
+    else:
+        configuration = load_configuration(tree)
     settings = configuration.settings
+    if flags.changed:
+        listed = listed_changes(flags.changed, repository.root, directory)
+        return Workspace(repository.root, tree, configuration, listed, specs_from)
     changes = repository.changes(
         build,
         default_branch=build.default_branch or settings.default_branch,
@@ -108,8 +112,10 @@ def workspace(
     return Workspace(repository.root, tree, configuration, changes, specs_from)
 
 
-def _fork_tree(repository: Repository, build: Build, checkout: Tree) -> tuple[Tree, str | None]:
-    """The files of a fork's base commit, unless the base itself trusts the fork's specs.
+def _fork_configuration(
+    repository: Repository, build: Build, checkout: Tree
+) -> tuple[Tree, Configuration, str | None]:
+    """What a fork's base commit says, and that commit; the fork's own words where the base trusts them.
 
     The question is put to the base's settings: a fork must not answer it for itself.
     """
@@ -124,9 +130,16 @@ def _fork_tree(repository: Repository, build: Build, checkout: Tree) -> tuple[Tr
         CommitTree(repository.read_tree(base, [SETTINGS_FILE]), {SETTINGS_FILE: "100644"})
     )
     if settings.forks.specs == "head":
-        return checkout, None
+        return checkout, _guarded(load_configuration(checkout), settings), None
     paths = [SETTINGS_FILE, settings.tests_dir]
-    return CommitTree(repository.read_tree(base, paths), repository.tree_modes(base, paths)), base
+    tree = CommitTree(repository.read_tree(base, paths), repository.tree_modes(base, paths))
+    return tree, load_configuration(tree), base
+
+
+def _guarded(configuration: Configuration, base: Settings) -> Configuration:
+    # Suites may be the fork's; what a fork may do, and which host paths there are, never is.
+    rails = {"forks": base.forks, "host_paths": base.host_paths}
+    return replace(configuration, settings=configuration.settings.model_copy(update=rails))
 
 
 def listed_changes(paths: tuple[str, ...], root: Path, directory: Path) -> Changes:
