@@ -42,8 +42,8 @@ def run_upload(
         click.echo(pipeline_text(generation, as_json), nl=False)
         return
     if generation.uploads:
-        if checks:
-            _wait(build, checks)
+        if checks and agent is not None:
+            _wait(agent, build, checks)
         _upload(agent, generation, names or build.only)
     _annotate(agent, generation)
 
@@ -99,7 +99,11 @@ def _annotate_failure(agent: Agent | None, error: UserError) -> None:
             say(f"warning: {failed}")
 
 
-def _wait(build: Build, checks: tuple[str, ...]) -> None:
+def _wait(agent: Agent, build: Build, checks: tuple[str, ...]) -> None:
     from bkgen.cli.checks import wait_for_checks
 
-    wait_for_checks(build, checks, os.environ, say)
+    try:
+        wait_for_checks(build, checks, os.environ, say)
+    except UserError as error:
+        _annotate_failure(agent, error)
+        raise

@@ -121,7 +121,7 @@ def standing(name: str, checks: Iterable[Check]) -> Standing:
     for state in ("failed", "pending", "green"):
         for check in newest.values():
             if check.state == state:
-                return Standing(name, state, printable(check.said), check.link)  # type: ignore[arg-type]
+                return Standing(name, state, printable(check.said), check.link)
     return Standing(name, "absent", meant=_meant(name, {check.name for check in known}))
 
 

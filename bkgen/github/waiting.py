@@ -9,8 +9,11 @@ from dataclasses import dataclass
 
 from bkgen.errors import Diagnostic, EnvironmentFailure, UserError
 from bkgen.github.checks import Check, Standing, standing
-from bkgen.github.client import GitHubUnavailable
+from bkgen.github.refusals import GitHubUnavailable
 
+TOTAL_SECONDS = 1800.0
+INTERVAL_SECONDS = 10.0
+LONGEST_INTERVAL_SECONDS = 60.0
 GROWTH = 1.5
 
 
@@ -18,9 +21,9 @@ GROWTH = 1.5
 class Patience:
     """How long to wait, how often to ask, and how many failures in a row to bear. Times in seconds."""
 
-    total: float = 1800.0
-    interval: float = 10.0
-    longest_interval: float = 60.0
+    total: float = TOTAL_SECONDS
+    interval: float = INTERVAL_SECONDS
+    longest_interval: float = LONGEST_INTERVAL_SECONDS
     failures: int = 8
 
     @classmethod
@@ -29,9 +32,9 @@ class Patience:
         minutes = _number(environ, "BKGEN_CHECKS_TIMEOUT", "minutes", "30")
         interval = _number(environ, "BKGEN_CHECKS_INTERVAL", "seconds", "10")
         return cls(
-            total=cls.total if minutes is None else minutes * 60,
-            interval=interval or cls.interval,
-            longest_interval=max(cls.longest_interval, interval or 0),
+            total=TOTAL_SECONDS if minutes is None else minutes * 60,
+            interval=interval or INTERVAL_SECONDS,
+            longest_interval=max(LONGEST_INTERVAL_SECONDS, interval or 0.0),
         )
 
 
@@ -70,7 +73,7 @@ def wait(
         except GitHubUnavailable as fault:
             failures += fault.retry_after is None
             asked_to_wait = fault.retry_after or 0.0
-            if failures >= patience.failures or clock() + asked_to_wait > deadline:
+            if failures >= patience.failures or clock() + asked_to_wait >= deadline:
                 raise
             say(f"{str(fault).splitlines()[0]}; asked again in {max(pause, asked_to_wait):.0f} s")
         else:

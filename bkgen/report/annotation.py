@@ -79,8 +79,8 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
 
 
 def failure_annotation(diagnostics: Sequence[Diagnostic]) -> str:
-    """The body for a build whose pipeline could not be made."""
-    lines = ["**bkgen could not make the pipeline; nothing was uploaded**"]
+    """The body for a build whose pipeline could not be made, or may not be uploaded."""
+    lines = ["**bkgen uploaded nothing: something must be mended first**"]
     lines += [f"- {escaped(str(diagnostic))}" for diagnostic in diagnostics[:50]]
     if len(diagnostics) > 50:
         lines.append(f"- … and {len(diagnostics) - 50} more")
