@@ -28,19 +28,19 @@ done
 
 # fleet NAME…: waits until the coordinator lists exactly these servers.
 fleet() {
-  local wanted="$*" listed="" deadline=$((SECONDS + SETTLE_SECONDS))
+  local expected="$*" current="" deadline=$((SECONDS + SETTLE_SECONDS))
   while :; do
     curl --fail --silent --show-error --max-time 10 --output "$LOGS/instances.json" "$coordinator/instances"
-    listed=$(python3 -c 'import json, sys
+    current=$(python3 -c 'import json, sys
 print(*sorted(instance["instance_id"] for instance in json.load(open(sys.argv[1]))["instances"]))' "$LOGS/instances.json")
-    [ "$listed" != "$wanted" ] || break
-    [ "$SECONDS" -lt "$deadline" ] || die "the coordinator lists '$listed', not '$wanted'"
+    [ "$current" != "$expected" ] || break
+    [ "$SECONDS" -lt "$deadline" ] || die "the coordinator lists '$current', not '$expected'"
     sleep 0.5
   done
-  log "the coordinator lists $listed"
+  log "the coordinator lists $current"
 }
 
-group "Both are listed"
+group "Both are current"
 fleet node-a node-b
 
 group "One is gone"
