@@ -79,10 +79,10 @@ def check_repository(root: Path, environ: Mapping[str, str]) -> Report:
     reading = read_configuration(tree)
     listed = list_files(root, environ)
     disk = Disk(root, listed if isinstance(listed, Listing) else None)
-    scripts = scripts_of(reading.suites, disk)
+    scripts = scripts_of(reading.suites, reading.unread, disk)
     found = list(reading.problems)
-    found += script_problems(scripts, reading.suites, disk)
-    found += python_problems(reading.suites, disk)
+    found += script_problems(scripts, reading.suites, reading.unread, disk)
+    found += python_problems((*(suite.directory for suite in reading.suites), *reading.unread), disk)
     settings = reading.settings
     lists = lists_of(reading.suites, settings, reading.settings_source)
     found += _patterns(reading, listed, lists)

@@ -8,15 +8,14 @@ from collections.abc import Iterable, Iterator
 
 from bkgen.check.files import Disk
 from bkgen.errors import Diagnostic, Position
-from bkgen.spec.suite import Suite
 
 _SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module, ast.ClassDef)
 
 
-def python_problems(suites: Iterable[Suite], disk: Disk) -> Iterator[Diagnostic]:
+def python_problems(directories: Iterable[str], disk: Disk) -> Iterator[Diagnostic]:
     """Calls of `pytest.main` in the suites' directories whose result nobody looks at."""
-    for suite in suites:
-        for path in disk.below(suite.directory, (".py",)):
+    for directory in directories:
+        for path in disk.below(directory, (".py",)):
             yield from _in_file(path, disk.text(path) or "")
 
 

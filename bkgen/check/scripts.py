@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from bkgen.check.commands import SUFFIXES, Command, Named, commands_of, named_scripts
 from bkgen.check.files import Disk
@@ -18,22 +18,26 @@ _BASH = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(bash)\b")
 _ANY_SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b")
 
 
-def scripts_of(suites: Iterable[Suite], disk: Disk) -> dict[str, list[Named]]:
-    """Every shell script to be looked at, by path, with the commands that name it."""
+def scripts_of(suites: Sequence[Suite], unread: Iterable[str], disk: Disk) -> dict[str, list[Named]]:
+    """Every shell script to be looked at, by path, with the commands that name it.
+
+    `unread` are directories of suites whose files could not be read: their scripts can.
+    """
     scripts: dict[str, list[Named]] = {}
-    for suite in suites:
-        for path in disk.below(suite.directory, (".sh", ".bash")):
+    for directory in (*(suite.directory for suite in suites), *unread):
+        for path in disk.below(directory, (".sh", ".bash")):
             scripts.setdefault(path, [])
+    for suite in suites:
         for named in named_scripts(suite):
             scripts.setdefault(named.path, []).append(named)
     return scripts
 
 
 def script_problems(
-    scripts: Mapping[str, list[Named]], suites: Iterable[Suite], disk: Disk
+    scripts: Mapping[str, list[Named]], suites: Sequence[Suite], unread: Iterable[str], disk: Disk
 ) -> Iterator[Diagnostic]:
     """What is wrong with the scripts, and with the commands that name them."""
-    entries = {f"{suite.directory}/run.sh" for suite in suites}
+    entries = {f"{directory}/run.sh" for directory in (*(suite.directory for suite in suites), *unread)}
     for path, named in scripts.items():
         if not disk.is_file(path) or disk.is_ignored(path):
             for one in named:

@@ -197,11 +197,6 @@ PLAN: tuple[Code, ...] = (
         "None of them could start.",
     ),
     error(
-        "pipeline-too-many-jobs",
-        "A build over the limit of jobs",
-        "Said when a build selects so much; `limits` in bkgen.yml knows what your organisation may have.",
-    ),
-    error(
         "pipeline-group-too-large",
         "A group over the limit of one upload",
         "A build goes up in pieces, a group does not.",

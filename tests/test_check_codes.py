@@ -1,0 +1,318 @@
+"""Every code of check: a repository in which it comes out, at its place, and one in which it does not."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from bkgen.check.catalogue import finding
+from bkgen.errors import Diagnostic
+from checkrepo import CLEAN, PIPELINE, SCRIPT, SETTINGS, checked
+from gitrepo import Content, Program
+
+RUN = "k3_tests/unit/run.sh"
+SPEC = "k3_tests/unit/pipeline.yml"
+TABLE = "k3_tests/paths.test.yml"
+HEAD = "#!/usr/bin/env bash\nset -euo pipefail\n"
+
+
+@dataclass(frozen=True)
+class Case:
+    """Files that bring a code out in `file` where `token` stands, and files that do not."""
+
+    code: str
+    file: str
+    token: str
+    wrong: dict[str, Content]
+    right: dict[str, Content]
+    says: str = ""
+    severity: str = "error"
+    git: bool = False
+    also: frozenset[str] = field(default_factory=frozenset)
+
+
+def script(body: str) -> dict[str, Content]:
+    return {RUN: Program(HEAD + body)}
+
+
+def spec(*lines: str, steps: str = "") -> dict[str, Content]:
+    """The clean pipeline.yml with its when or pod replaced by `lines`."""
+    head = PIPELINE.split("steps:")[0]
+    tail = steps or "steps:" + PIPELINE.split("steps:")[1]
+    for line in lines:
+        key = line.split(":")[0]
+        head = "\n".join(old for old in head.splitlines() if not old.startswith(f"{key}:"))
+        head = head.replace("\n  paths: [src/**]", "") if key == "when" else head
+        head = f"{head}\n{line}\n"
+    return {SPEC: head + tail}
+
+
+def config(old: str, new: str) -> dict[str, Content]:
+    assert old in SETTINGS
+    return {"bkgen.yml": SETTINGS.replace(old, new)}
+
+
+SCRIPTS = {
+    "a script that is not there": Case(
+        "script-missing", SPEC, "./rnu.sh",
+        {SPEC: PIPELINE.replace("./run.sh\n", "./rnu.sh\n")}, {}, "there is no k3_tests/unit/rnu.sh",
+    ),
+    "a script without the run bit": Case(
+        "script-not-executable", RUN, "", {RUN: SCRIPT}, {RUN: Program(SCRIPT)}, "run bit",
+    ),
+    "a started file besides run.sh without the run bit": Case(
+        "script-not-executable", "k3_tests/unit/scripts/a.py", "",
+        {SPEC: PIPELINE.replace("./run.sh\n", "./scripts/a.py\n"), "k3_tests/unit/scripts/a.py": "#!/usr/bin/env python3\n"},
+        {SPEC: PIPELINE.replace("./run.sh\n", "python3 k3_tests/unit/scripts/a.py\n"), "k3_tests/unit/scripts/a.py": "x = 1\n"},
+    ),
+    "a #! line in a file that nobody can start": Case(
+        "script-run-bit", "k3_tests/unit/lib.sh", "",
+        {"k3_tests/unit/lib.sh": HEAD}, {"k3_tests/unit/lib.sh": "# shellcheck shell=bash\n"}, severity="warning",
+    ),
+    "a script without #!": Case(
+        "script-no-shebang", RUN, "", {RUN: Program("set -euo pipefail\npytest\n")}, {},
+    ),
+    "a script with CR LF": Case(
+        "script-line-ends", RUN, "", {RUN: Program(SCRIPT.replace("\n", "\r\n"))}, {}, "CR LF",
+    ),
+    "a script that passes over failures": Case(
+        "script-not-strict", RUN, "",
+        {RUN: Program("#!/bin/bash\nset -eu\npytest\n")}, {RUN: Program("#!/bin/bash -eu\nset -o pipefail\npytest\n")},
+        "pipefail is not set",
+    ),
+    "a script of sh, which has no pipefail": Case(
+        "script-not-strict", RUN, "", {RUN: Program("#!/bin/sh\nset -eu\npytest\n")}, {}, "pipefail",
+    ),
+    "a script that passes over misspelt variables": Case(
+        "script-unset-variables", RUN, "",
+        {RUN: Program("#!/bin/bash\nset -eo pipefail\npytest\n")}, {}, severity="warning",
+    ),
+    "a pipe without pipefail": Case(
+        "script-pipe-hides-status", RUN, "tee log",
+        {RUN: Program("#!/bin/bash\nset -eu\npytest | tee log\n")}, script("pytest | tee log\n"),
+        also=frozenset({"script-not-strict"}),
+    ),
+    "a pipe in a step's command": Case(
+        "script-pipe-hides-status", SPEC, "./run.sh | tee",
+        {SPEC: PIPELINE.replace("./run.sh\n", "./run.sh | tee log\n")},
+        {SPEC: PIPELINE.replace("./run.sh\n", "[set -o pipefail, ./run.sh | tee log]\n")},
+    ),
+    "a test that cannot fail": Case(
+        "script-status-ignored", RUN, "true", script("\npytest || true\n"), script("\npytest\n"), "'pytest' may fail",
+    ),
+    "a test in a step's command that cannot fail": Case(
+        "script-status-ignored", SPEC, "./run.sh || true", {SPEC: PIPELINE.replace("./run.sh\n", "./run.sh || true\n")}, {},
+    ),
+    "a trap that exits 0": Case(
+        "script-trap-exit-zero", RUN, "'exit 0'", script("x=1\ntrap  'exit 0' EXIT\npytest\n"),
+        script("trap 's=$?; exit $s' EXIT\npytest\n"),
+    ),
+    "a wait above the step's timeout": Case(
+        "script-inner-wait", RUN, "timeout 1000", script("timeout 1000 pytest\n"), script("timeout 700 pytest\n"),
+        "stopped after 780 s", "warning",
+    ),
+    "waits that are too long together": Case(
+        "script-inner-wait", RUN, "wait_until_ready 2",
+        script('wait_until_ready 1 u 600 l\nwait_until_ready 2 u 600 l\n'),
+        script('wait_until_ready 1 u 600 l\nif false; then wait_until_ready 2 u 600 l; fi\n'), "1200 s together", "warning",
+    ),
+    "pytest.main without its status": Case(
+        "python-pytest-main", "k3_tests/unit/main.py", "pytest.main",
+        {"k3_tests/unit/main.py": "import pytest\npytest.main(['-x'])\n"},
+        {"k3_tests/unit/main.py": "import sys, pytest\nsys.exit(pytest.main(['-x']))\n"},
+    ),
+    "a Python file that is none": Case(
+        "python-unreadable", "k3_tests/unit/main.py", ":",
+        {"k3_tests/unit/main.py": "import pytest\nif (:\n"}, {"k3_tests/unit/main.py": "import pytest\n"}, severity="warning",
+    ),
+}  # fmt: skip
+PATTERNS = {
+    "a pattern without files": Case(
+        "pattern-matches-nothing", SPEC, "scr/**", spec("when:\n  paths:\n  - scr/**\n  - src/**"),
+        spec("when: {paths: [src/**, README.md], include_trivial: true}"), git=True,
+    ),
+    "a forced pattern without files": Case(
+        "pattern-matches-nothing", "bkgen.yml", "/tools/**",
+        config("profiles:\n", "filter: {force_run: [/bkgen.yml, /tools/**]}\nprofiles:\n"),
+        config("profiles:\n", "filter: {force_run: [/bkgen.yml, /.buildkite/**, /src/**]}\nprofiles:\n"),
+        "'/tools/**'", git=True,
+    ),
+    "a trivial pattern without files": Case(
+        "pattern-matches-nothing", "bkgen.yml", "'*.rst'",
+        config("profiles:\n", "filter: {trivial: ['*.md', '*.rst']}\nprofiles:\n"),
+        config("profiles:\n", "filter: {trivial: ['*.md', /docs/**, LICENSE*]}\nprofiles:\n"), severity="warning", git=True,
+    ),
+    "an exception that takes nothing away": Case(
+        "pattern-takes-nothing", SPEC, "'!README.md'", spec("when: {paths: [src/**, '!README.md']}"),
+        spec("when: {paths: [src/**, '!src/b.py']}") | {"src/b.py": "", "src/c.py": ""}, severity="warning", git=True,
+        also=frozenset({"files-select-nothing"}),
+    ),
+    "a list whose exceptions take everything away": Case(
+        "pattern-list-empty", SPEC, "paths", spec("when: {paths: [src/core.py, '!src/**']}"),
+        spec("when: {paths: [src/**, '!src/b.py']}") | {"src/b.py": ""},
+        git=True, also=frozenset({"files-select-nothing"}),
+    ),
+    "a list of trivial files": Case(
+        "pattern-list-trivial", SPEC, "paths", spec("when: {paths: [README.md]}"),
+        spec("when: {paths: [README.md], include_trivial: true}"), git=True, also=frozenset({"files-select-nothing"}),
+    ),
+    "a file that no suite names": Case(
+        "files-select-nothing", "bkgen.yml", "", {"tools/a.py": "", "tools/b.py": ""},
+        {"docs/a.rst": "", "tools/a.py": "", **spec("when: {paths: [src/**, tools/**]}")}, "any of 2 files", "warning", git=True,
+    ),
+}  # fmt: skip
+LONG = "  labels: {long: over 30 minutes}\n"
+POLICY = {
+    "a step whose cadences exclude each other": Case(
+        "unreachable", SPEC, "cadence: weekly",
+        spec("when: {cadence: nightly, paths: [src/**]}", steps=(
+            "steps:\n- label: A\n  command: ./run.sh\n- label: B\n  command: ./run.sh\n  when: {cadence: weekly, labels: [long]}\n"
+            "- {label: C, command: ./run.sh, when: {cadence: [nightly, weekly]}}\n"))
+        | config("  scopes:", "    weekly: {}\n  scopes:"),
+        spec("when: {cadence: [nightly, weekly], paths: [src/**]}", steps=(
+            "steps:\n- label: A\n  command: ./run.sh\n- label: B\n  command: ./run.sh\n  when: {cadence: weekly, labels: [long]}\n"))
+        | config("  scopes:\n    all: {}\n", "    weekly: {}\n"),
+        "no build is both",
+        also=frozenset({"policy-label-selects-nothing", "policy-scope-selects-nothing", "unused-cadence"}),
+    ),
+    "a suite of a cadence that leaves its label out": Case(
+        "unreachable", SPEC, "cadence: nightly",
+        spec("when: {cadence: nightly, labels: [long], paths: [src/**]}", steps="steps: [{label: A, command: ./run.sh}]\n"),
+        spec("when: {cadence: nightly, labels: [long], paths: [src/**]}", steps="steps: [{label: A, command: ./run.sh}]\n")
+        | {"bkgen.yml": SETTINGS.replace("minus: [long]", "minus: [long], label: run-ci-nightly").replace("  scopes:\n    all: {}\n", "")},
+        "the suite 'unit'", also=frozenset({"policy-label-selects-nothing", "policy-scope-selects-nothing", "unused-cadence"}),
+    ),
+    "a label that no suite carries": Case(
+        "policy-label-selects-nothing", "bkgen.yml", "short", config(LONG, "  labels: {long: over 30 minutes, short: none}\n"),
+        {}, "the label 'short' selects nothing",
+    ),
+    "a label whose last suite was renamed away": Case(
+        "policy-label-selects-nothing", "bkgen.yml", "long", {SPEC: None, RUN: None, "k3_tests/_unit/pipeline.yml": PIPELINE,
+        "k3_tests/b/pipeline.yml": "when: {paths: [src/**]}\nsteps: [{label: B, command: ./run.sh}]\n", "k3_tests/b/run.sh": Program(SCRIPT)},
+        {}, "'long'", also=frozenset({"policy-scope-selects-nothing"}),
+    ),
+    "a scope that adds nothing": Case(
+        "policy-scope-selects-nothing", "bkgen.yml", "some", config("    all: {}\n", "    all: {}\n    some: {minus: [long]}\n"),
+        config("    all: {}\n", "    all: {}\n    some: {}\n"), "the scope 'some'",
+    ),
+    "branches where no label is asked for": Case(
+        "branches-without-labels", SPEC, "branches", spec("when: {branches: [main], paths: [src/**]}"),
+        spec("when: {branches: [main], labels: [long], paths: [src/**]}"), severity="warning",
+    ),
+    "a cadence in which nothing runs": Case(
+        "unused-cadence", "bkgen.yml", "weekly",
+        config("    nightly: {schedule: true, minus: [long]}\n", "    nightly: {schedule: true}\n    weekly: {}\n")
+        | spec("when: {cadence: nightly, paths: [src/**]}"),
+        config("    nightly: {schedule: true, minus: [long]}\n", "    nightly: {schedule: true}\n    weekly: {}\n"),
+        severity="warning", also=frozenset({"policy-scope-selects-nothing"}),
+    ),
+    "a profile that nothing uses": Case(
+        "unused-profile", "bkgen.yml", "mi300", {"bkgen.yml": SETTINGS + "  mi300: {gpu_resource: amd.com/gpu}\n"},
+        {"bkgen.yml": SETTINGS + "  mi300: {gpu_resource: amd.com/gpu, image: 'example.com/ci:1'}\n",
+         SPEC: PIPELINE.replace("    expected_minutes: 10\n", "    expected_minutes: 10\n    mirrors: {mi300: }\n")}, severity="warning",
+    ),
+    "a cache that no pod mounts": Case(
+        "unused-cache", "bkgen.yml", "hf", {"bkgen.yml": SETTINGS + "caches: {hf: {host_path: /data/hf, mount_path: /hf}}\n"},
+        {"bkgen.yml": SETTINGS + "caches: {hf: {host_path: /data/hf, mount_path: /hf}}\n",
+         SPEC: PIPELINE.replace("gpus: 1,", "gpus: 1, caches: [hf],")}, severity="warning",
+    ),
+    "a retry preset that no step names": Case(
+        "unused-retry", "bkgen.yml", "infra", {"bkgen.yml": SETTINGS + "retries: {infra: [{signal_reason: stack_error, limit: 1}]}\n"},
+        {"bkgen.yml": SETTINGS + "retries: {infra: [{signal_reason: stack_error, limit: 1}]}\ndefault_retry: infra\n"}, severity="warning",
+    ),
+    "a scratch path that no pod mounts": Case(
+        "unused-scratch", "bkgen.yml", "scratch", {"bkgen.yml": SETTINGS + "scratch: {host_path: /data/scratch}\n"},
+        {"bkgen.yml": SETTINGS + "scratch: {host_path: /data/scratch}\n", SPEC: PIPELINE.replace("gpus: 1,", "gpus: 1, scratch: /scratch,")},
+        severity="warning",
+    ),
+}  # fmt: skip
+TABLES = {
+    "a suite that should run and does not": Case(
+        "case-missing-suite", TABLE, "unit", {TABLE: "- changed: [README.md]\n  runs: [unit]\n"},
+        {TABLE: "- changed: [src/core.py]\n  runs: [unit]\n"}, "rule only-trivial",
+    ),
+    "a suite that runs and should not": Case(
+        "case-extra-suite", TABLE, "runs", {TABLE: "- name: all\n  changed: [src/core.py]\n  runs: []\n"},
+        {TABLE: "- changed: []\n  source: schedule\n  runs: [unit]\n"},
+        "case 'all': 'unit' runs, and the case does not list it: src/core.py matches src/** "
+        "(rule paths-match, k3_tests/unit/pipeline.yml:3:11)",
+    ),
+    "a suite that is none": Case(
+        "case-unknown-suite", TABLE, "unti", {TABLE: "- changed: [README.md]\n  runs: [unti]\n"},
+        {TABLE: "- changed: [README.md]\n  runs: []\n"}, "case 1: no suite is called 'unti'",
+    ),
+    "a label that selects nothing": Case(
+        "case-unknown-label", TABLE, "labels", {TABLE: "- changed: [README.md]\n  labels: [run-ci-lnog]\n  runs: []\n"},
+        {TABLE: "- changed: [README.md]\n  labels: [run-ci-long, other]\n  runs: []\n"}, severity="warning",
+    ),
+}  # fmt: skip
+LONG_WAIT = script("timeout 1000 pytest\n")
+SILENCE = {
+    "a silence of no code": Case(
+        "silence-unknown", SPEC, "script-inner-wiat", spec("silence: {script-inner-wiat: because}"),
+        spec("silence: {script-inner-wait: a cold start takes long}") | LONG_WAIT, "script-inner-wiat",
+    ),
+    "a silence of an error": Case("silence-error", SPEC, "script-missing", spec("silence: {script-missing: because}"), {}),
+    "a silence without a reason": Case(
+        "silence-without-reason", SPEC, "script-inner-wait", spec("silence: {script-inner-wait: ''}") | LONG_WAIT, {},
+    ),
+    "a silence of nothing": Case(
+        "silence-idle", SPEC, "script-inner-wait", spec("silence: {script-inner-wait: because}"),
+        spec("silence: {script-inner-wait: because}") | LONG_WAIT, severity="warning", git=True,
+    ),
+    "a part that could not be looked at": Case(
+        "check-skipped", "bkgen.yml", "", config("version: 1", "version: 2"), {}, severity="warning",
+        also=frozenset({"spec-value"}),
+    ),
+}  # fmt: skip
+CASES = {**SCRIPTS, **PATTERNS, **POLICY, **TABLES, **SILENCE}
+
+
+def described(found: tuple[Diagnostic, ...]) -> str:
+    return "\n".join(map(str, found))
+
+
+def _text_at(root: Path, diagnostic: Diagnostic) -> str:
+    """What stands in the file at the place of a diagnostic; its first line where it is about the whole file."""
+    place = diagnostic.position
+    assert place is not None
+    lines = (root / place.file).read_text(encoding="utf-8").split("\n")
+    return lines[place.line - 1][place.column - 1 :] if place.line else lines[0]
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_a_code_comes_out_at_its_place(case: Case, tmp_path: Path) -> None:
+    found = checked(tmp_path / "wrong", case.wrong, git=case.git)
+    mine = [one for one in found if one.code == case.code]
+    assert mine, described(found)
+    assert mine[0].position is not None
+    assert mine[0].position.file == case.file
+    assert _text_at(tmp_path / "wrong", mine[0]).startswith(case.token), described(found)
+    assert mine[0].severity == case.severity
+    assert mine[0].hint
+    assert case.says in mine[0].message
+    assert {one.code for one in found} - {case.code} <= case.also, described(found)
+
+
+RIGHT = {name: case for name, case in CASES.items() if case.right}
+
+
+@pytest.mark.parametrize("case", RIGHT.values(), ids=RIGHT)
+def test_the_right_one_passes(case: Case, tmp_path: Path) -> None:
+    found = checked(tmp_path / "right", case.right, git=case.git)
+    assert not [one for one in found if one.code == case.code], described(found)
+
+
+def test_the_clean_repository_has_no_problem_with_git_or_without(tmp_path: Path) -> None:
+    assert not checked(tmp_path / "git")
+    assert not checked(tmp_path / "plain", git=False)
+    assert CLEAN
+
+
+def test_every_code_of_check_has_its_case() -> None:
+    """check-no-git is tried in test_check.py, where no git is the point."""
+    groups = (finding.SCRIPTS, finding.PATTERNS, finding.POLICY, finding.TABLES, finding.SILENCE)
+    known = {code.code for group in groups for code in group}
+    assert known - {"check-no-git"} == {case.code for case in CASES.values()}
