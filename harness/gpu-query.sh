@@ -58,8 +58,10 @@ _gpu_problem() {
 
 # One line of printable text, of bounded length, never empty: fit for a record, a log and JSON.
 _gpu_clean() {
-  local text
-  text=$(LC_ALL=C tr -c '[:print:]' ' ' <<<"${1:0:400}" | LC_ALL=C sed 's/  */ /g; s/^ //; s/ $//')
+  local LC_ALL=C IFS=$' \t\n' text=${1:0:400} words
+  text=${text//[^[:print:]]/ }
+  read -ra words <<<"$text"
+  text="${words[*]}"
   printf '%s' "${text:--}"
 }
 
@@ -85,7 +87,8 @@ _gpu_run() {
 # Whether the tool that _gpu_run has just run ended well and said something. If not, prints the problem.
 _gpu_answered() {
   local tool=$1 first
-  first=$(grep -m 1 '[^[:space:]]' <<<"$_gpu_output" || true)
+  first=${_gpu_output#"${_gpu_output%%[![:space:]]*}"}
+  first=${first%%$'\n'*}
   if [ "$_gpu_status" -eq 124 ]; then
     _gpu_problem tool "$tool did not answer within ${BKGEN_GPU_TOOL_SECONDS:-60} s"
   elif [ "$_gpu_status" -ne 0 ]; then
@@ -125,7 +128,9 @@ _gpu_device() {
     _gpu_problem "$id" "total memory is 0 MiB"
     total=-
   fi
-  if [[ ! $free =~ ^[0-9]{1,9}$ ]]; then
+  if [[ $total == - && $free == - ]]; then
+    : # what is free follows from the total, which has been told
+  elif [[ ! $free =~ ^[0-9]{1,9}$ ]]; then
     _gpu_problem "$id" "free memory cannot be read: '$free'"
     free=-
   elif [ "$total" != - ] && [ "$free" -gt "$total" ]; then
@@ -270,8 +275,9 @@ _gpu_intel_devices() {
     _gpu_run xpu-smi stats -d "$id" -j
     used=$(_gpu_answered xpu-smi && _gpu_report intel-used) || used=${used##*$'\t'}
     free=$used
-    if [[ $total =~ ^[0-9]+$ && $used =~ ^[0-9]+$ ]]; then
-      free=$((total - used))
+    if [[ $used =~ ^[0-9]+$ ]]; then
+      free=-
+      [[ ! $total =~ ^[0-9]+$ ]] || free=$((total - used))
     fi
     _gpu_device "$id" gpu "$total" "$free" - - "$name"
   done <<<"$ids"

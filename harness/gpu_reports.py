@@ -53,10 +53,13 @@ def mib(value: object, unit: str = "MB") -> int | None:
 
 
 def raw(value: object) -> str:
-    """What was written where a number should be."""
+    """What was written where an amount of memory should be, so that it cannot be taken for one."""
+    unit = "without a unit"
     if isinstance(value, dict):
-        value = value.get("value", "absent")
-    return clean("absent" if value is None else value)
+        unit = str(value.get("unit", unit))
+        value = value.get("value")
+    text = clean("absent" if value is None else value)
+    return f"{text} {unit}" if text.isdigit() else text
 
 
 def document(text: str) -> Any:
@@ -118,7 +121,7 @@ def amd_devices(text: str) -> Iterator[tuple[object, ...]]:
         seen.add(number)
         usage = usage if isinstance(usage, dict) else {"total_vram": usage, "used_vram": usage}
         total, used = mib(usage.get("total_vram")), mib(usage.get("used_vram"))
-        free = raw(usage.get("used_vram")) if used is None else used if total is None else total - used
+        free = raw(usage.get("used_vram")) if used is None else "-" if total is None else total - used
         yield "device", number, raw(usage.get("total_vram")) if total is None else total, free, "AMD GPU"
 
 

@@ -134,3 +134,15 @@ def intel(total: object, used: object, processes: object = ()) -> dict[str, Answ
             {"device_util_by_proc_list": list(processes) if isinstance(processes, tuple) else processes}
         ),
     }
+
+
+def fake_process(proc: Path, pid: int, name: str, uid: int, started: int, cgroup: str | None = None) -> None:
+    """A process in a stand-in /proc whose machine has been up for 100,000 seconds."""
+    directory = proc / str(pid)
+    directory.mkdir(parents=True)
+    (proc / "uptime").write_text("100000.42 1.0\n")
+    fields = ["S", *map(str, range(18)), str(started * 100), "0"]
+    (directory / "stat").write_text(f"{pid} ({name}) {' '.join(fields)}\n")
+    (directory / "status").write_text(f"Name:\tx\nUid:\t{uid}\t{uid}\t{uid}\t{uid}\n")
+    if cgroup is not None:
+        (directory / "cgroup").write_text(cgroup)
