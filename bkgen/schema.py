@@ -23,7 +23,7 @@ from bkgen.spec.cases import PathTable
 from bkgen.spec.settings import Settings, _bodies
 from bkgen.spec.steps import _mirrors, _shards
 from bkgen.spec.suite import SuiteSpec
-from bkgen.spec.types import _listed
+from bkgen.spec.types import Spec, _listed
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 _SCALAR = ["string", "number", "boolean"]
@@ -169,10 +169,26 @@ def _described(name: str, schema: Schema) -> Schema:
     if name == "Adjustment":
         texts = _ADJUSTMENT
         schema["description"] = "One combination of `matrix` that is added, skipped or changed."
+    longest = _longest().get(name, {})
     for field, body in schema.get("properties", {}).items():
-        if field in texts:
-            schema["properties"][field] = {"description": texts[field], **body}
+        limit = {"maxLength": longest[field]} if field in longest else {}
+        schema["properties"][field] = {"description": texts[field], **body, **limit}
     return schema
+
+
+@cache
+def _longest() -> dict[str, dict[str, int]]:
+    """How long texts may be, by class and key: the types' own schema of text hides it from pydantic."""
+    found: dict[str, dict[str, int]] = {}
+    waiting = list(Spec.__subclasses__())
+    while waiting:
+        model = waiting.pop()
+        waiting += model.__subclasses__()
+        for field, info in model.model_fields.items():
+            for limit in info.metadata:
+                if getattr(limit, "max_length", None) is not None:
+                    found.setdefault(model.__name__, {})[info.alias or field] = limit.max_length
+    return found
 
 
 def _tell_apart(steps: Schema) -> None:
