@@ -123,8 +123,18 @@ def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]
     if build.cadence is not None:
         return build.cadence, None
     if build.is_scheduled:
-        return next((name for name, body in settings.cadences.items() if body.schedule), REGULAR), None
+        return _of_schedule(settings)
     return _asked_by_label(build.labels, settings) or REGULAR, None
+
+
+def _of_schedule(settings: PolicySettings) -> tuple[str, str | None]:
+    marked = next((name for name, body in settings.cadences.items() if body.schedule), None)
+    if marked is None and settings.cadences:
+        return REGULAR, (
+            "a schedule started this build, but BKGEN_CADENCE names no cadence and none is marked "
+            f"`schedule: true`, so it is a regular one; declared: {', '.join(sorted(settings.cadences))}"
+        )
+    return marked or REGULAR, None
 
 
 def _asked_by_label(labels: Iterable[str], settings: PolicySettings) -> str | None:
