@@ -6,12 +6,15 @@ import ast
 import json
 import re
 from pathlib import Path
+from typing import get_args
 
 import pytest
 import yaml
 
+from bkgen.build import SOURCES
 from bkgen.check.catalogue import codes, severities
 from bkgen.cli.entry import run
+from bkgen.spec.cases import Source
 from checkrepo import CLEAN, PIPELINE, SCRIPT, SETTINGS, checked, made, report_of, shown, without_git
 from gitrepo import Link, Program
 
@@ -404,6 +407,10 @@ def test_a_wrong_table_is_refused_at_its_place(tmp_path: Path, table: str, place
     (found,) = checked(tmp_path / "r", {"k3_tests/paths.test.yml": table}, git=False)
     assert str(found.position) == f"k3_tests/paths.test.yml:{place}"
     assert found.severity == "error"
+
+
+def test_a_case_knows_every_source_of_a_build() -> None:
+    assert get_args(Source) == SOURCES
 
 
 def test_an_empty_table_is_none(tmp_path: Path) -> None:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, RootModel
 
-from bkgen.build import Source
 from bkgen.spec.types import Boolean, Spec, Text
 from bkgen.spec.types import _listed as listed
 
 FILE = "paths.test.yml"
 """Its name, in the directory of the suites."""
+
+Source = Literal["webhook", "api", "ui", "trigger_job", "schedule", "local"]
+"""What starts a build: the same words as `bkgen.build.SOURCES`."""
 
 _Names = Annotated[tuple[Text, ...], BeforeValidator(listed)]
 
