@@ -144,10 +144,15 @@ def timeout_of(planned: PlannedStep, settings: Settings) -> int | None:
         if mirror.timeout_in_minutes is not None:
             return mirror.timeout_in_minutes
         if mirror.expected_minutes is not None:
-            return ceil(mirror.expected_minutes * settings.timeout_factor)
+            return _with_headroom(mirror.expected_minutes, settings)
     if step.timeout_in_minutes is not None:
         return step.timeout_in_minutes
-    return None if planned.minutes is None else ceil(planned.minutes * settings.timeout_factor)
+    return None if planned.minutes is None else _with_headroom(planned.minutes, settings)
+
+
+def _with_headroom(minutes: float, settings: Settings) -> int:
+    # 10 times 1.1 is 11.000000000000002 to the machine, which is no reason for a twelfth minute.
+    return ceil(round(minutes * settings.timeout_factor, 6))
 
 
 def _pod(body: dict[str, Any], pod: BuiltPod, planned: PlannedStep) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from bkgen.plan.planned import Plan, PlannedStep
+from bkgen.plan.planned import Plan, PlannedStep, PlannedSuite
+from bkgen.spec.steps import BlockStep, WaitStep
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,27 +34,60 @@ def figures(plan: Plan) -> Figures:
         jobs=sum(step.jobs for step in running),
         gpu_minutes=sum(step.gpu_minutes for step in running),
         gpu_minutes_saved=sum(step.gpu_minutes for step in everything if not step.decision.runs),
-        longest_path_minutes=_longest_path(running),
+        longest_path_minutes=_longest_path(plan.selected),
         without_expectation=sum(step.minutes is None and step.gpus > 0 for step in running),
     )
 
 
-def _longest_path(steps: Iterable[PlannedStep]) -> float:
-    by_key = {step.key: step for step in steps}
-    members: dict[str, list[str]] = {}
-    for step in by_key.values():
-        if step.group is not None:
-            members.setdefault(step.group, []).append(step.key)
-    ends: dict[str, float] = {}
+def _longest_path(suites: Iterable[PlannedSuite]) -> float:
+    """Minutes until the last job ends; waits and blocks hold back what follows them, but take no time."""
+    spans: dict[str, float] = {}
+    needs: dict[str, list[str]] = {}
+    for planned in suites:
+        for step in planned.selected:
+            spans[step.key] = (step.minutes or 0.0) if step.is_work else 0.0
+            needs.setdefault(step.key, []).extend(step.needs)
+        _fence(planned, needs)
+    return max(_ends(spans, needs).values(), default=0.0)
 
-    def end(key: str) -> float:
-        if key not in ends:
-            step = by_key[key]
-            needs = [name for need in step.needs for name in (members.get(need) or [need]) if name in by_key]
-            ends[key] = max((end(name) for name in needs if name != key), default=0.0) + (step.minutes or 0.0)
-        return ends[key]
 
-    return max((end(key) for key in by_key), default=0.0)
+def _fence(planned: PlannedSuite, needs: dict[str, list[str]]) -> None:
+    fences: dict[str | None, str] = {}
+    since: dict[str | None, list[str]] = {}
+    for step in planned.selected:
+        inside = step.group
+        # What holds a group back holds back all that stands in it; the group ends with the last of them.
+        needs[step.key] += [fences[place] for place in dict.fromkeys((inside, None)) if place in fences]
+        if inside is not None:
+            needs.setdefault(inside, []).append(step.key)
+        if _holds(step):
+            needs[step.key] += since.pop(inside, [])
+            fences[inside] = step.key
+        else:
+            since.setdefault(inside, []).append(step.key)
+
+
+def _holds(step: PlannedStep) -> bool:
+    """A wait or block that stops everything; one with a condition may not be there at all."""
+    return isinstance(step.step, (WaitStep, BlockStep)) and not (step.step.if_ or step.step.branches)
+
+
+def _ends(spans: Mapping[str, float], needs: Mapping[str, Iterable[str]]) -> dict[str, float]:
+    """When each step ends, in an order that never waits for what comes later."""
+    left = {key: {need for need in found if need in needs and need != key} for key, found in needs.items()}
+    waiting: dict[str, list[str]] = {}
+    for key, found in left.items():
+        for need in found:
+            waiting.setdefault(need, []).append(key)
+    ends = {key: spans.get(key, 0.0) for key in needs}
+    ready = [key for key, found in left.items() if not found]
+    for key in ready:
+        for after in waiting.get(key, ()):
+            ends[after] = max(ends[after], ends[key] + spans.get(after, 0.0))
+            left[after].discard(key)
+            if not left[after]:
+                ready.append(after)
+    return ends
 
 
 def minutes(value: float) -> str:
