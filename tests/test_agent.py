@@ -18,6 +18,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from bkgen.agent import (
+    OLDEST_SUPPORTED,
     Agent,
     Batch,
     Delivered,
@@ -169,6 +170,11 @@ def test_an_agent_that_cannot_be_started_is_the_users_to_fix(bench: Bench, tmp_p
     with pytest.raises(UserError, match=r"cannot be started: .*\[agent-not-started\]"):
         agent.meta_data_set("key", "value")
     assert agent.version() is None
+
+
+def test_the_oldest_supported_agent_is_the_oldest_that_is_proven() -> None:
+    pin = (Path(__file__).parent / "conformance/agents/oldest/go.mod").read_text()
+    assert f"buildkite/agent/v3 v{'.'.join(map(str, OLDEST_SUPPORTED))}" in pin
 
 
 # What an upload is given
@@ -342,7 +348,9 @@ def test_a_killed_agent_is_the_environments_failure_and_names_signal_and_keys(be
 
 
 def test_an_agent_too_old_for_a_flag_is_the_users_to_fix(bench: Bench) -> None:
-    with pytest.raises(UserError, match=r"does not know '-no-interpolation'") as caught:
+    with pytest.raises(
+        UserError, match=r"(?s)does not know '-no-interpolation'.*3\.104\.0 or newer"
+    ) as caught:
         bench.deliver(batch("a"), FAKE_AGENT_NO_FLAG="no-interpolation")
     assert caught.value.exit_code == 1
     assert bench.uploads() == []

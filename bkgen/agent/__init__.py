@@ -7,8 +7,8 @@ with terminate_as_interrupt():
 
 from bkgen.agent.child import Interrupted, terminate_as_interrupt
 from bkgen.agent.delivery import Batch, Delivered, deliver
-from bkgen.agent.outcome import UploadRefusedError
-from bkgen.agent.process import OLDEST_SUPPORTED, Agent
+from bkgen.agent.outcome import OLDEST_SUPPORTED, UploadRefusedError
+from bkgen.agent.process import Agent
 
 __all__ = [
     "OLDEST_SUPPORTED",

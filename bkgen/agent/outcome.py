@@ -12,6 +12,9 @@ import signal
 from bkgen.agent.child import Finished, signal_name
 from bkgen.errors import BkgenError, Diagnostic, EnvironmentFailure, UserError
 
+OLDEST_SUPPORTED = (3, 104, 0)
+"""The oldest agent that tests/conformance proves."""
+
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]")
 _LOG_PREFIX = re.compile(r"^\d{4}-\d\d-\d\d \d\d:\d\d:\d\d(?: [A-Z]{3,4})?\s+[A-Z]+\s+|^buildkite-agent: ")
 _UNKNOWN_FLAG = re.compile(r"flag provided but not defined: (-\S+)")
@@ -82,7 +85,7 @@ def call_failure(finished: Finished, command: str, path: str, seconds: float) ->
         return UserError.single(
             "agent-too-old",
             f"{path} does not know '{too_old[1]}', which bkgen needs for '{command}'",
-            "use the oldest agent that bkgen supports, or a newer one",
+            f"use buildkite-agent {'.'.join(map(str, OLDEST_SUPPORTED))} or newer",
         )
     if _OUTSIDE_A_JOB.search(words):
         return UserError.single(

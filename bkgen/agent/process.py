@@ -12,9 +12,6 @@ from bkgen.agent.child import Finished, run
 from bkgen.agent.outcome import call_failure, upload_failure
 from bkgen.errors import BkgenError, UserError
 
-OLDEST_SUPPORTED = (3, 104, 0)
-"""The oldest agent that tests/conformance proves; it is also the first that takes several files."""
-
 UPLOAD_SECONDS = 1800.0
 """The agent tries an upload 60 times, 5 seconds apart, and then asks as often whether it was applied."""
 

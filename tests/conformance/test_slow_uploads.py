@@ -21,12 +21,15 @@ FOR_EVER = 99
 
 @dataclass(frozen=True)
 class Case:
-    """What fails, and how bkgen's one run must end."""
+    """What fails, and how bkgen's one run must end.
+
+    `requests` is how often the failing kind is asked for; None where that depends on the machine's speed.
+    """
 
     kind: str
     answers: tuple[Answer, ...]
     status: int = 0
-    requests: int = 2
+    requests: int | None = 2
     uploads: int = 1
     says: str = ""
     variables: dict[str, str] = field(default_factory=dict)
@@ -43,10 +46,10 @@ CASES = {
     "503 for a record and then success": Case("set", (Answer(503, "away"),), requests=3),
     "a reset for the earlier record and then success": Case("get", (Answer(reset=True),)),
     "503 until time is over": Case(
-        "upload", (Answer(503, "away"),) * FOR_EVER, 75, 2, 0, "not done after 9 seconds", SOON
+        "upload", (Answer(503, "away"),) * FOR_EVER, 75, None, 0, "not done after 9 seconds", SOON
     ),
     "resets until time is over": Case(
-        "upload", (Answer(reset=True),) * FOR_EVER, 75, 2, 0, "not done after 9 seconds", SOON
+        "upload", (Answer(reset=True),) * FOR_EVER, 75, None, 0, "not done after 9 seconds", SOON
     ),
 }
 
@@ -73,7 +76,7 @@ def test_the_agents_own_retries_lose_and_double_nothing(runs: dict[str, Run], na
     case, (site, end) = CASES[name], runs[name]
     assert end.returncode == case.status, end.stderr
     assert case.says in end.stderr
-    assert len(site.api.seen(case.kind)) == case.requests
+    assert case.requests in {None, len(site.api.seen(case.kind))}
     assert len(site.api.uploads) == case.uploads
     assert sorted(site.api.keys) == ["one", "two"] * case.uploads
     assert len({request.body["uuid"] for request in site.api.seen("upload")}) == 1

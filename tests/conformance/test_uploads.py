@@ -19,7 +19,7 @@ pytestmark = pytest.mark.conformance
 
 LOST_BEFORE = Answer(hang=True)
 LOST_AFTER = Answer(hang=True, after=True)
-SHORT = "3"
+SHORT = "5"
 
 
 def record(api: AgentApi, selection: str = "all") -> list[str]:
