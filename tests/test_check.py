@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import json
+import os
 import re
 from pathlib import Path
 from typing import get_args
@@ -307,6 +308,28 @@ def test_no_file_is_forgotten_where_a_suite_has_no_paths(tmp_path: Path) -> None
         "k3_tests/all/run.sh": Program(SCRIPT),
     }
     assert not checked(tmp_path / "r", files)
+
+
+def test_names_that_are_no_text_reach_the_terminal_as_text(tmp_path: Path, command) -> None:
+    path = made(tmp_path / "r").path
+    script = os.fsdecode(os.fsencode(path / "k3_tests/unit") + b"/a\xff\x1b[31m.sh")
+    Path(script).write_text("#!/bin/bash\nset -eu\n")
+    Path(script).chmod(0o755)
+    code, out, _ = command(path, "check")
+    assert code == 1
+    assert out.startswith("k3_tests/unit/a\\xff\\x1b[31m.sh:1:1: ")
+    code, out, _ = command(path, "check", "--json")
+    assert json.loads(out)["diagnostics"][0]["file"] == "k3_tests/unit/a\udcff\x1b[31m.sh"
+
+
+@pytest.mark.parametrize(
+    "content", [b"\x00\xff\xfe", b"", b"\x7fELF", b"#!", b"#!/bin/bash\n'\xff", b"#!/usr/bin/env python3\n"]
+)
+def test_a_script_of_any_bytes_is_no_reason_to_crash(tmp_path: Path, content: bytes) -> None:
+    repo = made(tmp_path / "r")
+    (repo.path / RUN).write_bytes(content)
+    (repo.path / "k3_tests/unit/x.py").write_bytes(b"import pytest\n" + content)
+    assert all(one.code in severities() for one in report_of(repo.path).diagnostics)
 
 
 # -- silence -------------------------------------------------------------------------------------------------

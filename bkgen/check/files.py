@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,13 +21,21 @@ class Listing:
 
     tracked: Mapping[str, str]
     new: frozenset[str]
+    names: tuple[str, ...]
+    top: frozenset[str]
     paths: Paths
 
     @classmethod
     def of(cls, tracked: Mapping[str, str], new: frozenset[str] = frozenset()) -> Listing:
-        """A listing; `paths` holds all files, new ones included, in order."""
-        every = sorted({*tracked, *new})
-        return cls(tracked, new, Paths((path, tracked.get(path) in _LINKS) for path in every))
+        """A listing; `names` and `paths` hold all files, new ones included, in order; `top` is the root's."""
+        names = tuple(sorted({*tracked, *new}))
+        top = frozenset(name.split("/")[0] for name in names)
+        return cls(tracked, new, names, top, Paths((path, tracked.get(path) in _LINKS) for path in names))
+
+    def below(self, directory: str) -> Sequence[str]:
+        """The names below a directory, in order."""
+        low = bisect_left(self.names, f"{directory}/")
+        return self.names[low : bisect_left(self.names, f"{directory}0", low)]  # "0" comes after "/"
 
     def __contains__(self, path: str) -> bool:
         return path in self.tracked or path in self.new
@@ -83,11 +92,7 @@ class Disk:
 
     def below(self, directory: str, suffixes: tuple[str, ...]) -> Iterator[str]:
         """Files below `directory` whose names end so, in order; those that git ignores are left out."""
-        if self.listing is not None:
-            prefix = f"{directory}/"
-            names = sorted(p for p in {*self.listing.tracked, *self.listing.new} if p.startswith(prefix))
-        else:
-            names = sorted(_walked(self.root, directory))
+        names = self.listing.below(directory) if self.listing else sorted(_walked(self.root, directory))
         for name in names:
             if name.endswith(suffixes) and self.is_file(name):
                 yield name

@@ -22,7 +22,11 @@ def unused_names(plan: Plan, settings: Settings, source: Located) -> Iterator[Di
     """Profiles, caches, retry presets and the scratch path that no step of any suite uses."""
     steps = [step for suite in plan.suites for step in suite.steps if isinstance(step.step, CommandStep)]
     used: dict[str, set[str | None]] = {
-        "profiles": {settings.profile_name, *(name for step in steps for name in _profiles(step, settings))},
+        "profiles": {
+            settings.profile_name,
+            settings.upload_profile,
+            *(name for step in steps for name in _profiles(step, settings)),
+        },
         "caches": {name for step in steps for name in _pod(step).caches or ()},
         "retries": {settings.default_retry, *(_retry(step) for step in steps)},
     }

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bkgen.check.files import Listing
 from bkgen.errors import Diagnostic, Position, did_you_mean, dotted, nearest
-from bkgen.globs import Patterns, faults
+from bkgen.globs import Paths, Patterns, faults
 from bkgen.plan.keys import keyed_steps
 from bkgen.plan.planning import subjects
 from bkgen.spec.references import Path
@@ -64,10 +64,11 @@ def pattern_problems(
 ) -> Iterator[Diagnostic]:
     """Patterns that match no file, take away nothing, or leave nothing over."""
     trivial = _trivial(listing, settings)
+    weighty = Paths((name, listing.is_link(name)) for name in listing.names if name not in trivial)
     for one in lists:
         if not faults(one.patterns):
             yield from _single(one, listing)
-            yield from _whole(one, listing, trivial)
+            yield from _whole(one, listing, weighty)
 
 
 def _trivial(listing: Listing, settings: Settings) -> frozenset[str]:
@@ -102,43 +103,36 @@ def _single(one: PatternList, listing: Listing) -> Iterator[Diagnostic]:
 
 
 def _takes_nothing(patterns: tuple[str, ...], index: int, listing: Listing) -> bool:
-    before = listing.paths.matching(Patterns(patterns[:index]))
-    after = listing.paths.matching(Patterns(patterns[: index + 1]))
-    return len(before) == len(after)
+    before = Patterns(patterns[:index])
+    own = listing.paths.matching(Patterns([patterns[index][1:]]))
+    return not any(before.match(path, is_link=listing.is_link(path)) for path, _ in own)
 
 
 def _meant(pattern: str, listing: Listing) -> str:
     """The directory or file that is most likely meant."""
     head = pattern.lstrip("!").removeprefix("./").strip("/").split("/")[0]
-    if "*" not in head and head:
-        top = {path.split("/")[0] for path in (*listing.tracked, *listing.new)}
-        if head not in top and nearest(head, top):
-            return did_you_mean(head, top)
+    if "*" not in head and head not in listing.top and nearest(head, listing.top):
+        return did_you_mean(head, listing.top)
     return "mend the pattern, or remove it; a new file counts as soon as it is there"
 
 
-def _whole(one: PatternList, listing: Listing, trivial: frozenset[str]) -> Iterator[Diagnostic]:
+def _whole(one: PatternList, listing: Listing, weighty: Paths) -> Iterator[Diagnostic]:
     if one.purpose == "trivial":
         return
-    files = [path for path, _ in listing.paths.matching(Patterns(one.patterns))]
-    position, field = one.source.position(one.field), dotted(one.field)
-    wanted = [pattern for pattern in one.patterns if not pattern.startswith("!")]
-    if not files and all(listing.paths.matches_alone(pattern) for pattern in wanted):
-        yield Diagnostic(
-            "pattern-list-empty",
-            "the '!' patterns take away every file that the others have: the list can never match",
-            "narrow the '!' patterns, or put what is wanted after them",
-            position,
-            field,
-        )
-    elif files and one.purpose == "when.paths" and not one.include_trivial and trivial.issuperset(files):
-        yield Diagnostic(
-            "pattern-list-trivial",
-            f"all {len(files)} files of the list are trivial, and trivial files select nothing here",
-            "add include_trivial: true, or carve the files out of filter.trivial with a '!' pattern",
-            position,
-            field,
-        )
+    wanted = Patterns(one.patterns)
+    positive = [pattern for pattern in one.patterns if not pattern.startswith("!")]
+    code = message = hint = ""
+    if listing.paths.first_match(wanted) is None:
+        if all(listing.paths.matches_alone(pattern) for pattern in positive):
+            code = "pattern-list-empty"
+            message = "the '!' patterns take away every file that the others have: the list can never match"
+            hint = "narrow the '!' patterns, or put what is wanted after them"
+    elif one.purpose == "when.paths" and not one.include_trivial and weighty.first_match(wanted) is None:
+        code = "pattern-list-trivial"
+        message = "every file that the list has is trivial, and trivial files select nothing here"
+        hint = "add include_trivial: true, or carve the files out of filter.trivial with a '!' pattern"
+    if code:
+        yield Diagnostic(code, message, hint, one.source.position(one.field), dotted(one.field))
 
 
 def forgotten_files(
@@ -149,17 +143,10 @@ def forgotten_files(
     if not every or any(all(when.paths is None for _, when in chain) for chain in every):
         return
     claimed = {path for path, _ in listing.paths.matching(Patterns(settings.filter.force_run))}
-    matched: dict[tuple[str, ...], frozenset[str]] = {}
-    for chain in dict.fromkeys(tuple(w.paths for _, w in chain if w.paths is not None) for chain in every):
-        for patterns in chain:
-            if patterns not in matched:
-                matched[patterns] = frozenset(path for path, _ in listing.paths.matching(Patterns(patterns)))
-        claimed |= frozenset.intersection(*(matched[patterns] for patterns in chain))
     directories = tuple(f"{suite.directory}/" for suite in suites)
-    trivial = _trivial(listing, settings)
-    dead = [
-        p for p in listing.tracked if p not in claimed and p not in trivial and not p.startswith(directories)
-    ]
+    claimed |= _trivial(listing, settings)
+    left = [p for p in listing.tracked if p not in claimed and not p.startswith(directories)]
+    dead = _unclaimed(left, listing, dict.fromkeys(tuple(w.paths for _, w in c if w.paths) for c in every))
     if dead:
         yield Diagnostic(
             "files-select-nothing",
@@ -170,6 +157,23 @@ def forgotten_files(
             "when.paths",
             "warning",
         )
+
+
+def _unclaimed(files: list[str], listing: Listing, lists: Iterable[tuple[tuple[str, ...], ...]]) -> list[str]:
+    """The files that match none of `lists`, each of which asks for a match of all its parts."""
+    left = Paths((path, listing.is_link(path)) for path in files)
+    claimed: set[str] = set()
+    for parts in lists:
+        narrow, *others = (Patterns(part) for part in sorted(parts, key=len))
+        for path, _ in left.matching(narrow):
+            if all(other.match(path, is_link=listing.is_link(path)) for other in others):
+                claimed.add(path)
+        if len(claimed) * 4 > len(files):
+            # Most files are claimed by the first few lists; the others need not look at them again.
+            files = [path for path in files if path not in claimed]
+            left = Paths((path, listing.is_link(path)) for path in files)
+            claimed = set()
+    return [path for path in files if path not in claimed]
 
 
 def _counted(files: list[str]) -> str:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import click
 
+from bkgen.changes import printable
 from bkgen.check import Report, check_repository
 from bkgen.cli.facts import find_root
+from bkgen.errors import Diagnostic
 
 
 def run_check(*, strict: bool, as_json: bool) -> int:
     """Print every problem of the repository, grouped by file. 1 on errors; with `strict` on warnings, too."""
     report = check_repository(find_root(Path(os.path.realpath(Path.cwd()))), os.environ)
     if as_json:
-        click.echo(json.dumps(report.as_json(), ensure_ascii=False, indent=2))
+        click.echo(_json(report.as_json()))
     else:
         click.echo(shown_report(report), nl=False)
     return 1 if report.errors or (strict and report.warnings) else 0
@@ -24,8 +27,29 @@ def run_check(*, strict: bool, as_json: bool) -> int:
 
 def shown_report(report: Report) -> str:
     """The problems for people: a block for each file, and at the end how many and what was looked at."""
-    blocks = ["\n".join(map(str, found)) for found in report.by_file().values()]
+    blocks = ["\n".join(str(_printable(one)) for one in found) for found in report.by_file().values()]
     return "\n\n".join([*blocks, _summary(report)]) + "\n"
+
+
+def _printable(diagnostic: Diagnostic) -> Diagnostic:
+    """With nothing in it that a terminal would obey: names of files are not always what they should be."""
+    place = diagnostic.position
+    return replace(
+        diagnostic,
+        message=printable(diagnostic.message),
+        hint=printable(diagnostic.hint),
+        position=replace(place, file=printable(place.file)) if place else None,
+    )
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, indent=2)
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        # A name that is not UTF-8 cannot be written as it is; JSON's own escapes can say it.
+        return json.dumps(value, indent=2)
+    return text
 
 
 def _summary(report: Report) -> str:
