@@ -23,6 +23,7 @@ TESTS_DIRECTORY = "k3_tests"
 """Where suites are looked for while the settings cannot be read."""
 M = TypeVar("M", bound=BaseModel)
 _SUITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
+SUITE_NAME_RULE = "use letters, digits, '_', '.', '-', sixty at most"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,11 @@ class Reading:
     suites: tuple[Suite, ...]
     unread: tuple[str, ...]
     problems: tuple[Diagnostic, ...]
+
+
+def is_suite_name(name: str) -> bool:
+    """A directory of this name below `tests_dir` may be a suite."""
+    return _SUITE_NAME.match(name) is not None
 
 
 def load_configuration(tree: Tree) -> Configuration:
@@ -161,11 +167,11 @@ def _suite(tree: Tree, name: str, mode: str, directory: str) -> Suite | None:
 
 
 def _directory_problems(name: str, directory: str, entries: dict[str, str]) -> Iterable[Diagnostic]:
-    if not _SUITE_NAME.match(name):
+    if not is_suite_name(name):
         yield Diagnostic(
             "suite-name",
             f"'{name}' cannot be a suite's name",
-            "use letters, digits, '_', '.', '-', sixty at most, or start it with '_' if it is not a suite",
+            f"{SUITE_NAME_RULE}, or start it with '_' if it is not a suite",
             Position(directory),
         )
     for file in ("pipeline.yml", "run.sh"):

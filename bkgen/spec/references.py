@@ -46,10 +46,10 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
             source.position(("policy", "cadences", "regular")),
             "policy.cadences.regular",
         )
-    if settings.default_profile is not None:
-        yield from _unknown(
-            source, ("default_profile",), "profile", [settings.default_profile], settings.profiles
-        )
+    for field in ("default_profile", "upload_profile"):
+        named = getattr(settings, field)
+        if named is not None:
+            yield from _unknown(source, (field,), "profile", [named], settings.profiles)
     if settings.default_retry is not None:
         yield from _unknown(
             source, ("default_retry",), "retry preset", [settings.default_retry], settings.retries

@@ -186,6 +186,8 @@ class Settings(Spec):
     """Kinds of hardware by name."""
     default_profile: Text | None = None
     """The profile of a pod that names none; absent: the first."""
+    upload_profile: Text | None = None
+    """The profile of the upload step; absent: the image bkgen:latest, imported on the node, on `queue`."""
     caches: dict[str, Cache] = Field(default_factory=dict)
     """Shared volumes by name."""
     scratch: Scratch | None = None
