@@ -8,6 +8,7 @@ import pytest
 
 from bkrun import Cli, pull_request_environ, unit_pipeline
 from bkrun import suite as suite_files
+from gitrepo import Checkout, repository
 
 CADENCE_SETTINGS = """\
 version: 1
@@ -36,6 +37,14 @@ SCHEDULE = {
     "BUILDKITE_SOURCE": "schedule",
     "BUILDKITE_BRANCH": "main",
 }
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Checkout:
+    """One repository for all that only read it."""
+    return repository(tmp_path_factory.mktemp("cadences") / "repo", files=REPOSITORY)
+
+
 EVERY_DAY = {"quick", "train", "nightlies"}
 
 
@@ -59,9 +68,8 @@ EVERY_DAY = {"quick", "train", "nightlies"}
     ],
 )
 def test_the_cadence_of_a_build_decides_what_goes_up(
-    cli: Cli, more: dict[str, str], expected: set[str]
+    cli: Cli, made: Checkout, more: dict[str, str], expected: set[str]
 ) -> None:
-    made = cli.files(REPOSITORY)
     result = cli.run(made.path, "upload", "--dry-run", "--json", environ={**SCHEDULE, **more})
     assert result.code == 0, result.err
     assert {step["key"] for step in result.json()["steps"]} == expected
@@ -70,9 +78,8 @@ def test_the_cadence_of_a_build_decides_what_goes_up(
 
 @pytest.mark.parametrize("source", ["schedule", "webhook", "ui"])
 def test_a_cadence_that_nothing_declares_uploads_nothing_and_proposes_the_nearest(
-    cli: Cli, source: str
+    cli: Cli, made: Checkout, source: str
 ) -> None:
-    made = cli.files(REPOSITORY)
     environ = {**SCHEDULE, "BUILDKITE_SOURCE": source, "BKGEN_CADENCE": "nigthly"}
     result = cli.run(made.path, "upload", environ=environ)
     assert result.code == 1
@@ -112,15 +119,15 @@ def test_a_pull_request_asks_for_a_cadence_by_the_label_that_the_settings_name(c
     assert "labels: bug, run-ci-nightly; a nightly build admits every label but long" in result.err
 
 
-def test_a_label_with_the_name_of_a_cadence_that_no_label_asks_for_is_unknown(cli: Cli) -> None:
-    made = cli.files(REPOSITORY)
+def test_a_label_with_the_name_of_a_cadence_that_no_label_asks_for_is_unknown(
+    cli: Cli, made: Checkout
+) -> None:
     result = cli.run(made.path, "plan", "--json", "--changed", "src/core.py", "--label", "run-ci-weekly")
     assert result.json()["policy"]["cadence"] == "regular"
     assert result.json()["unknown_labels"] == [{"label": "run-ci-weekly", "nearest": None}]
 
 
-def test_the_flag_names_a_cadence_as_the_variable_does(cli: Cli) -> None:
-    made = cli.files(REPOSITORY)
+def test_the_flag_names_a_cadence_as_the_variable_does(cli: Cli, made: Checkout) -> None:
     result = cli.run(made.path, "plan", "--json", "--changed", "docs/x.py", "--cadence", "weekly")
     assert result.json()["policy"]["cadence"] == "weekly"
     refused = cli.run(made.path, "plan", "--changed", "docs/x.py", "--cadence", "weakly")
