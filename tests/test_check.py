@@ -6,6 +6,7 @@ import ast
 import json
 import os
 import re
+from functools import cache
 from pathlib import Path
 from typing import get_args
 
@@ -138,6 +139,14 @@ def test_a_suite_that_does_not_load_hides_no_problem_of_the_others(tmp_path: Pat
         "error script-status-ignored k3_tests/third/run.sh:2:11",
         "error yaml-syntax k3_tests/unit/pipeline.yml:2:1",
     ]
+
+
+def test_a_label_renamed_in_its_last_suite_is_missed_under_its_old_name(tmp_path: Path) -> None:
+    found = checked(tmp_path / "r", {SPEC: PIPELINE.replace("labels: [long]", "labels: [lnog]")})
+    errors = {one.code: one for one in found if one.severity == "error"}
+    assert "'long'" in errors["policy-label-selects-nothing"].message
+    assert errors["spec-unknown-label"].hint == "did you mean 'long'?"
+    assert "unreachable" not in errors
 
 
 def test_what_an_unread_suite_may_use_is_not_called_unused(tmp_path: Path) -> None:
@@ -459,6 +468,7 @@ BUILT = {f"spec-unknown-{what}" for what in ("label", "cadence", "cache", "profi
 """Codes that the source makes up of parts, so that they stand nowhere in it whole."""
 
 
+@cache
 def texts_of_the_source() -> set[str]:
     """Every text that stands in the packages whose codes check can say, the catalogue left out."""
     found = set()
