@@ -1,0 +1,220 @@
+"""`bkgen upload --wait-for-checks NAME`: from a Buildkite job to GitHub's answers and the agent's calls."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from bkrun import FAKES, Cli, Result, pull_request_environ
+from githubserver import LINK, Answer, GitHubServer, run, serving, status
+from gitrepo import PullRequest, pull_request
+
+TOKEN = "ghp_secret0123456789"
+SUITE = {
+    "src/core.py": "core = 2\n",
+    "k3_tests/unit/pipeline.yml": "steps: [{command: ./run.sh}]\n",
+    "k3_tests/unit/run.sh": "#!/bin/sh\n",
+}
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> PullRequest:
+    """A pull request that brings its first suite, so there is something to run."""
+    return pull_request(tmp_path_factory.mktemp("octo") / "widgets", SUITE)
+
+
+@pytest.fixture
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[GitHubServer]:
+    monkeypatch.setenv("NO_PROXY", "127.0.0.1")
+    with serving() as github:
+        yield github
+
+
+def environ(server: GitHubServer, made: PullRequest, **more: str) -> dict[str, str]:
+    """The job's environment, with short times."""
+    github = {
+        "GITHUB_API_URL": server.url,
+        "GITHUB_TOKEN": TOKEN,
+        "BKGEN_CHECKS_INTERVAL": "0.02",
+        "BKGEN_CHECKS_TIMEOUT": "0.2",
+        "BUILDKITE_PIPELINE_SLUG": "gpu",
+    }
+    return pull_request_environ(made, **{**github, **more})
+
+
+def upload(cli: Cli, server: GitHubServer, made: PullRequest, *arguments: str, **more: str) -> Result:
+    result = cli.run(made.checkout.path, "upload", *arguments, environ=environ(server, made, **more))
+    told = [result.out, result.err, *cli.agent.annotations.values(), str(cli.agent.calls)]
+    assert not any(TOKEN in text for text in told)
+    return result
+
+
+LINT = ("--wait-for-checks", "lint")
+
+
+def test_green_checks_let_the_upload_through(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+    server.polls = [[run("lint"), run("types", "skipped")]]
+    server.statuses = [status("license/cla")]
+    names = ("--wait-for-checks", "lint", "--wait-for-checks", "types", "--wait-for-checks", "license/cla")
+    result = upload(cli, server, made, *names)
+    assert result.code == 0, result.err
+    assert cli.agent.keys() == {"unit"}
+    assert "lint: green; types: green; license/cla: green" in result.err
+    assert all(made.checkout.head in path for path in server.paths)
+    assert all(headers["authorization"] == f"Bearer {TOKEN}" for _, headers in server.requests)
+
+
+def test_pending_checks_hold_the_upload_back_until_they_are_green(
+    cli: Cli, server: GitHubServer, made: PullRequest
+) -> None:
+    server.polls = [[], [run("lint", None)], [run("lint")]]
+    result = upload(cli, server, made, *LINT)
+    assert result.code == 0, result.err
+    assert server.asked == 3
+    told = [line for line in result.err.splitlines() if line.startswith("checks:")]
+    assert told == [
+        "checks: lint: not there yet",
+        "checks: lint: pending (in_progress)",
+        "checks: lint: green",
+    ]
+    assert cli.agent.keys() == {"unit"}
+
+
+def test_a_failed_check_stops_the_upload_with_its_link(
+    cli: Cli, server: GitHubServer, made: PullRequest
+) -> None:
+    server.polls = [[run("lint", None)], [run("lint", "failure")]]
+    result = upload(cli, server, made, *LINT)
+    assert result.code == 1
+    assert "the GitHub check 'lint' has failed (failure), so nothing was uploaded" in result.err
+    assert f"see {LINK}/lint" in result.err
+    assert cli.agent.uploads == []
+    (body,) = cli.agent.annotations.values()
+    assert body.startswith("error")
+    assert "has failed" in body
+
+
+@pytest.mark.parametrize(
+    "polls", [[[run("lints")]], [[run("lint", None), run("lints")]]], ids=["absent", "pending"]
+)
+def test_a_check_that_is_not_green_in_time_is_worth_a_retry(
+    cli: Cli, server: GitHubServer, made: PullRequest, polls: list[list[dict[str, object]]]
+) -> None:
+    server.polls = polls
+    result = upload(cli, server, made, *LINT, BKGEN_CHECKS_TIMEOUT="0.002")
+    assert result.code == 75
+    assert "these GitHub checks are not green after 0.002 min: lint:" in result.err
+    assert ("did you mean 'lints'?" in result.err) == (len(polls[0]) == 1)
+    assert cli.agent.uploads == []
+
+
+def test_a_failure_of_github_that_passes_is_borne(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+    server.first = [Answer(500), Answer(503)]
+    server.polls = [[run("lint")]]
+    result = upload(cli, server, made, *LINT)
+    assert result.code == 0, result.err
+    assert "fails (500)" in result.err
+    assert cli.agent.keys() == {"unit"}
+
+
+@pytest.mark.parametrize(
+    ("answer", "code", "words"),
+    [
+        (Answer(500), 75, "fails (500)"),
+        (
+            Answer(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": "9999999999"}),
+            75,
+            "limits the rate",
+        ),
+        (Answer(401), 1, "renew GITHUB_TOKEN"),
+        (Answer(404), 1, "knows no repository"),
+    ],
+    ids=["an outage", "a rate limit beyond the wait", "a bad token", "no such repository"],
+)
+def test_a_github_that_does_not_tell_uploads_nothing(
+    cli: Cli, server: GitHubServer, made: PullRequest, answer: Answer, code: int, words: str
+) -> None:
+    server.always = answer
+    result = upload(cli, server, made, *LINT, BKGEN_CHECKS_INTERVAL="0.001")
+    assert result.code == code
+    assert words in result.err
+    assert cli.agent.uploads == []
+
+
+def test_nothing_to_run_waits_for_nothing(cli: Cli, server: GitHubServer) -> None:
+    docs_only = cli.pull_request({"docs/guide.md": "better\n"})
+    result = upload(cli, server, docs_only, *LINT)
+    assert result.code == 0, result.err
+    assert "nothing is uploaded" in result.err
+    assert server.requests == []
+
+
+def test_a_dry_run_waits_for_nothing(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+    assert upload(cli, server, made, *LINT, "--dry-run").code == 0
+    assert server.requests == []
+
+
+def test_a_commit_that_buildkite_calls_head_is_looked_up(
+    cli: Cli, server: GitHubServer, made: PullRequest
+) -> None:
+    server.polls = [[run("lint")]]
+    assert upload(cli, server, made, *LINT, BUILDKITE_COMMIT="HEAD").code == 0
+    assert all(made.checkout.head in path for path in server.paths)
+
+
+@pytest.mark.parametrize(
+    ("name", "more", "code", "words"),
+    [
+        (" ", {}, 2, "--wait-for-checks has an empty name"),
+        ("buildkite/gpu", {}, 1, "it would wait for itself"),
+        ("buildkite/gpu/pr", {}, 1, "it would wait for itself"),
+        ("lint", {"BKGEN_CHECKS_TIMEOUT": "half an hour"}, 1, "give a number of minutes, for example 30"),
+        ("lint", {"GITHUB_API_URL": "http://api.example.invalid"}, 1, "not sent over plain HTTP"),
+    ],
+    ids=["an empty name", "its own status", "its own status for pull requests", "an odd time", "plain HTTP"],
+)
+def test_what_cannot_be_waited_for_is_said_at_once(
+    cli: Cli, server: GitHubServer, made: PullRequest, name: str, more: dict[str, str], code: int, words: str
+) -> None:
+    result = upload(cli, server, made, "--wait-for-checks", name, **more)
+    assert result.code == code
+    assert words in result.err
+    assert server.requests == []
+    assert cli.agent.uploads == []
+
+
+def test_without_a_token_the_log_says_so(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+    server.polls = [[run("lint")]]
+    result = upload(cli, server, made, *LINT, GITHUB_TOKEN="")
+    assert result.code == 0, result.err
+    assert "no GITHUB_TOKEN is set" in result.err
+
+
+def test_a_cancelled_job_ends_the_wait(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+    server.polls = [[run("lint", None)]]
+    cli.agent.directory.mkdir()
+    child = subprocess.Popen(
+        [sys.executable, "-m", "bkgen", "upload", *LINT],
+        cwd=made.checkout.path,
+        env={
+            **os.environ,
+            **environ(server, made, BKGEN_CHECKS_INTERVAL="30", BKGEN_CHECKS_TIMEOUT="30"),
+            "PATH": f"{FAKES}{os.pathsep}{os.environ['PATH']}",
+            "FAKE_AGENT_DIR": str(cli.agent.directory),
+        },
+        stderr=subprocess.PIPE,
+    )
+    deadline = time.monotonic() + 30
+    while len(server.requests) < 2 and time.monotonic() < deadline:
+        time.sleep(0.02)
+    child.send_signal(signal.SIGTERM)
+    _, err = child.communicate(timeout=30)
+    assert child.returncode == 130, err.decode()
+    assert b"Traceback" not in err
+    assert cli.agent.uploads == []
