@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
+from types import MappingProxyType
+from typing import Any, NamedTuple
 
 Path = tuple[str | int, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class BuiltPod:
+class BuiltPod(NamedTuple):
     """A pod as the `kubernetes` plugin takes it, with what else it asks of its step.
 
     `plugin` is None on a bare-metal queue. Steps with equal pods share one `plugin` object, which is
@@ -18,15 +17,14 @@ class BuiltPod:
     """
 
     plugin: Mapping[str, Any] | None
-    agents: Mapping[str, str] = field(default_factory=dict)
-    env: Mapping[str, str] = field(default_factory=dict)
+    agents: Mapping[str, str] = MappingProxyType({})
+    env: Mapping[str, str] = MappingProxyType({})
     known_variables: frozenset[str] = frozenset()
     has_unknown_variables: bool = False
     """Environment comes from a Secret or ConfigMap whole, so any name may be known."""
 
 
-@dataclass(frozen=True, slots=True)
-class EmittedStep:
+class EmittedStep(NamedTuple):
     """One step of the document and where its author wrote it."""
 
     key: str
@@ -35,8 +33,7 @@ class EmittedStep:
     path: Path
 
 
-@dataclass(frozen=True, slots=True)
-class Item:
+class Item(NamedTuple):
     """One entry of the document's top-level `steps`: a step, or a group with its steps.
 
     `jobs` counts as Buildkite's upload limit does: a group is one, parallelism and matrix multiply.
@@ -52,8 +49,7 @@ class Item:
     interpolate: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Pipeline:
+class Pipeline(NamedTuple):
     """All items in upload order, and whom to tell about the build."""
 
     items: tuple[Item, ...]

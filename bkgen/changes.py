@@ -6,8 +6,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Status = Literal["A", "M", "D", "T"]
 """Git's status letters for a comparison without rename detection: added, modified, deleted, type changed."""
@@ -21,8 +20,7 @@ def printable(text: str) -> str:
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangedFile:
+class ChangedFile(NamedTuple):
     """One path that differs from the base.
 
     `path` is relative to the repository's root, with `/`; bytes that are not UTF-8 are kept as
@@ -55,8 +53,7 @@ class ChangedFile:
         return printable(self.path)
 
 
-@dataclass(frozen=True, slots=True)
-class ChangeSet:
+class ChangeSet(NamedTuple):
     """The files that differ between `base` and `head` (commit ids; `head` may be `working tree`).
 
     `description` says in words what was compared with what, for the log and the annotation.
@@ -68,15 +65,13 @@ class ChangeSet:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownChanges:
+class UnknownChanges(NamedTuple):
     """What changed could not be found out; everything runs, and `reason` says why."""
 
     reason: str
 
 
-@dataclass(frozen=True, slots=True)
-class ChangesNotAsked:
+class ChangesNotAsked(NamedTuple):
     """A schedule, a tag or a build by hand: it runs whatever changed, so git is not asked."""
 
     reason: str

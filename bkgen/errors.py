@@ -13,16 +13,13 @@ A `Diagnostic` is one mistake as a value. It prints as
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, NamedTuple
 
 Severity = Literal["error", "warning"]
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class Position:
+class Position(NamedTuple):
     """A place in a file the user wrote: path relative to the repository, line and column from 1."""
 
     file: str
@@ -35,8 +32,7 @@ class Position:
         return f"{self.file}:{self.line}:{self.column}"
 
 
-@dataclass(frozen=True, slots=True)
-class Diagnostic:
+class Diagnostic(NamedTuple):
     """One mistake: a stable `code`, where it is, which `field` (dotted), what is wrong, what to do next."""
 
     code: str
@@ -71,7 +67,7 @@ class Diagnostic:
 
     def as_warning(self) -> Diagnostic:
         """This diagnostic with severity `warning`."""
-        return replace(self, severity="warning")
+        return self._replace(severity="warning")
 
 
 def in_reading_order(diagnostics: Iterable[Diagnostic]) -> tuple[Diagnostic, ...]:
@@ -138,6 +134,8 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     same = folded.get(name.casefold().replace("-", "_"))
     if same is not None and same != name:
         return same
+    import difflib  # a build without mistakes never needs it, and it is slow to load
+
     close = difflib.get_close_matches(name, choices, n=1, cutoff=0.6)
     return close[0] if close else None
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from bkgen.build import Build
-from bkgen.changes import ChangedFile, Changes, ChangeSet
+from bkgen.changes import ChangedFile, Changes, ChangeSet, ChangesNotAsked, UnknownChanges
 from bkgen.config.load import load_configuration
 from bkgen.decide.facts import Selection, gather
 from bkgen.plan.planned import Plan
@@ -73,7 +73,7 @@ def plan(
     selection: Selection | None = None,
 ) -> Plan:
     listed = tuple(suites)
-    found = changes if not isinstance(changes, (list, tuple)) else changed(*changes)
+    found = changes if isinstance(changes, (ChangeSet, UnknownChanges, ChangesNotAsked)) else changed(*changes)
     facts = gather(build or pull_request(), given or Settings(), listed, found, selection or Selection())
     return make_plan(listed, facts)
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from bkgen.build import Build
 from bkgen.buildkite import Item, Pipeline
@@ -61,9 +61,9 @@ def emit_everything(
     whole = plan is not None and len(plan.suites) == len(suites) and not left_out
     if plan is None or not buildable:
         return Emitted(plan, Pipeline(()), tuple(problems), whole=False)
-    plan = replace(plan, suites=tuple(p for p in plan.suites if p.suite.source.file not in left_out))
+    plan = plan._replace(suites=tuple(p for p in plan.suites if p.suite.source.file not in left_out))
     pipeline = emit(plan, build_pods(plan, settings), settings)
-    loud = tuple(replace(suite, spec=suite.spec.model_copy(update={"silence": {}})) for suite in suites)
+    loud = tuple(suite._replace(spec=suite.spec.model_copy(update={"silence": {}})) for suite in suites)
     found = verified(pipeline, Configuration(settings, source, loud), Build()) if pipeline.items else ()
     problems += [one for one in found if whole or one.code not in _UNKNOWN_DEPENDENCIES]
     problems += _unwritable(pipeline, {suite.name: suite for suite in suites})
@@ -119,7 +119,7 @@ def _unwritable(pipeline: Pipeline, suites: dict[str, Suite]) -> Iterator[Diagno
     for item in pipeline.items:
         for one in _encoding_faults(item, escaped=pipeline.interpolate and not item.interpolate):
             path = item.steps[0].path if item.steps else ()
-            yield replace(one, position=suites[item.suite].source.position(path))
+            yield one._replace(position=suites[item.suite].source.position(path))
 
 
 def _encoding_faults(item: Item, *, escaped: bool) -> tuple[Diagnostic, ...]:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-from dataclasses import replace
 from pathlib import Path
 
 import click
@@ -34,11 +33,10 @@ def shown_report(report: Report) -> str:
 def _printable(diagnostic: Diagnostic) -> Diagnostic:
     """With nothing in it that a terminal would obey: names of files are not always what they should be."""
     place = diagnostic.position
-    return replace(
-        diagnostic,
+    return diagnostic._replace(
         message=printable(diagnostic.message),
         hint=printable(diagnostic.hint),
-        position=replace(place, file=printable(place.file)) if place else None,
+        position=place._replace(file=printable(place.file)) if place else None,
     )
 
 

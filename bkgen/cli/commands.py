@@ -117,6 +117,17 @@ def plan(suites: tuple[str, ...], as_json: bool, as_case: bool, **flags: Any) ->
 
 
 @bkgen.command()
+@click.argument("name", metavar="SUITE[/STEP]", shell_complete=complete_suites)
+@build_options
+@click.option("--json", "as_json", is_flag=True, help="The same for programs.")
+def why(name: str, as_json: bool, **flags: Any) -> None:
+    """The whole decision: every rule in order, the deciding one, its place, what would turn it round."""
+    from bkgen.cli.explaining import run_why
+
+    run_why(build_from(Flags(**flags), os.environ), Flags(**flags), name, as_json=as_json)
+
+
+@bkgen.command()
 @click.option("--strict", is_flag=True, help="Warnings fail, too.")
 @click.option("--json", "as_json", is_flag=True, help="Every problem with code, place, message and hint.")
 def check(strict: bool, as_json: bool) -> int:
@@ -136,3 +147,35 @@ def schema(file: str | None) -> None:
     from bkgen.cli.checking import run_schema
 
     run_schema(file)
+
+
+@bkgen.command()
+@click.argument("name", metavar="SUITE")
+@click.option("--gpus", type=click.IntRange(min=0), help="GPUs of its pod; absent: one, where there are any.")
+@click.option("--labels", multiple=True, metavar="LABEL,…", help="Labels that it asks for.")
+def new(name: str, gpus: int | None, labels: tuple[str, ...]) -> None:
+    """A new suite from templates: run.sh, pipeline.yml, BK_WEB_SETUP.md."""
+    from bkgen.cli.scaffolding import run_new
+
+    run_new(name, gpus, labels)
+
+
+@bkgen.command()
+@click.argument("suites", nargs=-1, metavar="[SUITE]…", shell_complete=complete_suites)
+@click.option(
+    "--check", is_flag=True, help="Write nothing; print what differs, and end with 1 if anything does."
+)
+def docs(suites: tuple[str, ...], check: bool) -> int:
+    """Each suite's BK_WEB_SETUP.md and the upload step to paste, kept true; what authors wrote stays."""
+    from bkgen.cli.scaffolding import run_docs
+
+    return run_docs(suites, check=check)
+
+
+@bkgen.command()
+@click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
+def completion(shell: str) -> None:
+    """The script for a shell that completes commands, options and suites: eval "$(bkgen completion bash)"."""
+    from bkgen.cli.completion import run_completion
+
+    run_completion(bkgen, shell)

@@ -26,6 +26,9 @@ def main() -> NoReturn:
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. Never raises."""
+    # A plug-in of the environment could change what is decided, and looking for one reads the metadata
+    # of every installed package.
+    os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from bkgen.cli.commands import bkgen
 
     signal.signal(signal.SIGTERM, _terminated)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from bkgen.build import Build, Source
 from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges
@@ -19,8 +19,7 @@ if TYPE_CHECKING:
     from bkgen.git import Repository
 
 
-@dataclass(frozen=True, slots=True)
-class Flags:
+class Flags(NamedTuple):
     """What the command line says about the build."""
 
     labels: tuple[str, ...] = ()
@@ -64,8 +63,7 @@ def find_root(directory: Path) -> Path:
     )
 
 
-@dataclass(frozen=True, slots=True)
-class Workspace:
+class Workspace(NamedTuple):
     """Where this run reads from: the repository's root, its files, and git where it is asked."""
 
     root: Path
@@ -139,7 +137,7 @@ def _fork_configuration(
 def _guarded(configuration: Configuration, base: Settings) -> Configuration:
     # Suites may be the fork's; what a fork may do, and which host paths there are, never is.
     rails = {"forks": base.forks, "host_paths": base.host_paths}
-    return replace(configuration, settings=configuration.settings.model_copy(update=rails))
+    return configuration._replace(settings=configuration.settings.model_copy(update=rails))
 
 
 def listed_changes(paths: tuple[str, ...], root: Path, directory: Path) -> Changes:

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
-from typing import TypeVar
+from typing import NamedTuple, TypeVar
 
 from pydantic import BaseModel, ValidationError
 
@@ -26,8 +25,7 @@ _SUITE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,59}\Z")
 SUITE_NAME_RULE = "use letters, digits, '_', '.', '-', sixty at most"
 
 
-@dataclass(frozen=True, slots=True)
-class Configuration:
+class Configuration(NamedTuple):
     """What a repository says: its settings with their file, and its suites by name.
 
     `warnings` are what is doubtful in it; what is wrong never comes this far.
@@ -39,8 +37,7 @@ class Configuration:
     warnings: tuple[Diagnostic, ...] = ()
 
 
-@dataclass(frozen=True, slots=True)
-class Reading:
+class Reading(NamedTuple):
     """All that could be read, with every problem met on the way.
 
     `settings` is None where `bkgen.yml` is wrong; `unread` are the directories of suites that are.

@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 SYMLINK = "120000"
 EXECUTABLE = "100755"
@@ -25,8 +24,7 @@ class Tree(Protocol):
         """The names directly in `directory` with their modes; empty where there is no such directory."""
 
 
-@dataclass(frozen=True, slots=True)
-class WorkTree:
+class WorkTree(NamedTuple):
     """The files as they lie on disk below `root`. A symlink is never followed out of the repository."""
 
     root: Path
@@ -56,8 +54,7 @@ def _mode(entry: os.DirEntry[str]) -> str:
     return EXECUTABLE if entry.stat().st_mode & stat.S_IXUSR else REGULAR
 
 
-@dataclass(frozen=True, slots=True)
-class CommitTree:
+class CommitTree(NamedTuple):
     """The files of one commit: contents of the regular ones, modes of all."""
 
     contents: Mapping[str, bytes]

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 Verdict = Literal["RUN", "SKIP"]
 
@@ -27,8 +26,7 @@ RULES: dict[str, str] = {
 """Every rule by its code, in the order in which they are asked."""
 
 
-@dataclass(frozen=True, slots=True)
-class Evidence:
+class Evidence(NamedTuple):
     """What a decision rests on; empty where the rule needs none."""
 
     files: tuple[str, ...] = ()
@@ -49,8 +47,7 @@ class Evidence:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class Decision:
+class Decision(NamedTuple):
     """RUN or SKIP; `rule` decided, `reason` says it in a sentence, `remedy` what would turn it round."""
 
     verdict: Verdict
@@ -75,8 +72,7 @@ class Decision:
         }
 
 
-@dataclass(frozen=True, slots=True)
-class RuleOutcome:
+class RuleOutcome(NamedTuple):
     """One rule, asked about one suite: what it said, or None where it did not apply."""
 
     rule: str

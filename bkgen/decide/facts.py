@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.build import Build
 from bkgen.changes import ChangedFile, Changes, ChangeSet
@@ -16,8 +16,7 @@ SHOWN = 20
 """File names that one decision lists; the rest is a number."""
 
 
-@dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(NamedTuple):
     """What was named: suites, or steps of them; `forced` runs the named whatever changed."""
 
     suites: frozenset[str] = frozenset()
@@ -30,8 +29,7 @@ class Selection:
         return not self.suites
 
 
-@dataclass(frozen=True, slots=True)
-class Facts:
+class Facts(NamedTuple):
     """A build, its policy and its changes, with the changed files sorted into kinds."""
 
     build: Build

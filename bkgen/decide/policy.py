@@ -12,7 +12,7 @@ A subtraction is not a veto: a step with another effective label still runs.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.build import Build
 from bkgen.errors import UserError, did_you_mean, nearest
@@ -21,8 +21,7 @@ from bkgen.spec.settings import PolicySettings, Scope
 REGULAR = "regular"
 
 
-@dataclass(frozen=True, slots=True)
-class UnknownLabel:
+class UnknownLabel(NamedTuple):
     """A label that has the prefix but that nothing declares, and the one it may have meant."""
 
     label: str
@@ -35,8 +34,7 @@ class UnknownLabel:
         return f"the label '{self.label}' selects nothing{hint}"
 
 
-@dataclass(frozen=True, slots=True)
-class Policy:
+class Policy(NamedTuple):
     """What this build admits."""
 
     cadence: str

@@ -7,8 +7,8 @@ answers with a Decision, or with None where it does not apply; the last always a
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from typing import NamedTuple
 
 from bkgen.changes import ChangesNotAsked, UnknownChanges
 from bkgen.decide.decision import RULES, Decision, Evidence, RuleOutcome
@@ -20,8 +20,7 @@ from bkgen.spec.steps import When
 SETTINGS = "bkgen.yml"
 
 
-@dataclass(frozen=True, slots=True)
-class Subject:
+class Subject(NamedTuple):
     """What is decided: the suite's name, its file, and the chain of `when`s with their places in it."""
 
     suite: str

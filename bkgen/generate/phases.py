@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.build import Build
 from bkgen.buildkite import BuiltPod, Pipeline
@@ -30,8 +30,7 @@ from bkgen.spec.steps import CommandStep
 from bkgen.spec.suite import Suite
 
 
-@dataclass(frozen=True, slots=True)
-class Upload:
+class Upload(NamedTuple):
     """One document for one upload: its bytes, whether the agent fills in `$VAR`, and the keys in it."""
 
     document: bytes
@@ -39,8 +38,7 @@ class Upload:
     keys: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Generation:
+class Generation(NamedTuple):
     """Every intermediate value of one run."""
 
     configuration: Configuration

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import cast
+from typing import NamedTuple, cast
 
 from bkgen.changes import printable
 from bkgen.errors import EnvironmentFailure
@@ -52,8 +52,7 @@ class GitFault(EnvironmentFailure):
     """Git could not answer. The text is one line for people, without credentials."""
 
 
-@dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(NamedTuple):
     """How git ended: its exit status, standard output as bytes, and one line out of its standard error."""
 
     status: int

@@ -6,6 +6,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timezone
+from typing import NamedTuple
 
 from bkgen.build import Build
 from bkgen.changes import printable
@@ -25,8 +26,7 @@ _FETCH = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(NamedTuple):
     """The commit ids to compare: `head` with each of `bases`; `description` says it in words."""
 
     bases: tuple[str, ...]
@@ -34,8 +34,7 @@ class Comparison:
     description: str
 
 
-@dataclass(frozen=True, slots=True)
-class Commit:
+class Commit(NamedTuple):
     """A commit's id, the ids of the parents that this clone knows, and its committer's Unix seconds."""
 
     id: str

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.build import normalise_repository
 from bkgen.changes import printable
@@ -28,8 +28,7 @@ def legal_branch(name: str, what: str) -> str:
     return name
 
 
-@dataclass(frozen=True, slots=True)
-class Source:
+class Source(NamedTuple):
     """Where to fetch from: a configured remote by its name, or a URL that is no remote of this clone."""
 
     name: str

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.buildkite import Item, Pipeline
 from bkgen.errors import UserError
@@ -11,8 +11,7 @@ from bkgen.graph import depths, find_cycle
 from bkgen.spec.settings import Limits
 
 
-@dataclass(frozen=True, slots=True)
-class Unit:
+class Unit(NamedTuple):
     """Items that must go up together, because they depend on each other both ways."""
 
     items: tuple[Item, ...]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from typing import Any
 
 from bkgen.buildkite import BuiltPod, EmittedStep, Item, Pipeline
@@ -119,7 +118,7 @@ def _with_dependencies(item: Item, needed: list[dict[str, Any]]) -> Item:
     own = item.body.get("depends_on")
     listed = [] if own is None else ([own] if isinstance(own, str) else list(own))
     item.body["depends_on"] = [*listed, *needed]
-    return replace(item, needs=item.needs | {entry["step"] for entry in needed})
+    return item._replace(needs=item.needs | {entry["step"] for entry in needed})
 
 
 def _keep_every_step(selected: Iterable[PlannedSuite], items: Iterable[Item]) -> None:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bkgen.decide.decision import Decision, Evidence
 from bkgen.graph import closure
 from bkgen.plan.dependencies import Edges, members_of
@@ -30,10 +28,10 @@ def closed_over(steps: dict[str, PlannedStep], edges: Edges) -> dict[str, Planne
         if not refused:
             break
         for key, by in refused.items():
-            closed[by] = replace(closed[by], decision=_refused(closed[key]))
+            closed[by] = closed[by]._replace(decision=_refused(closed[key]))
     for key, by in wanted.items():
         if not closed[key].decision.runs:
-            closed[key] = replace(closed[key], decision=_needed(closed[key], closed[by]))
+            closed[key] = closed[key]._replace(decision=_needed(closed[key], closed[by]))
     return closed
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.errors import Diagnostic, dotted
 from bkgen.spec.references import Path
@@ -21,8 +21,7 @@ _LEGAL_KEY = re.compile(r"[A-Za-z0-9_:-]{1,100}\Z")
 _UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
 
 
-@dataclass(frozen=True, slots=True)
-class Keyed:
+class Keyed(NamedTuple):
     """A step or mirror with its key. `group` is the key of the group it stands in, the suite's included."""
 
     key: str

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.decide.decision import Decision
 from bkgen.decide.facts import Facts
@@ -12,8 +12,7 @@ from bkgen.spec.steps import AnyStep, CommandStep, Mirror, TriggerStep
 from bkgen.spec.suite import Suite
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedStep:
+class PlannedStep(NamedTuple):
     """One step (or mirror of one) with its decision and its cost.
 
     `minutes` is the author's expectation for one job; `gpus` is what one job holds; `needs` are the
@@ -56,8 +55,7 @@ class PlannedStep:
         return f"{self.suite.name}/{self.key}"
 
 
-@dataclass(frozen=True, slots=True)
-class PlannedSuite:
+class PlannedSuite(NamedTuple):
     """A suite with its decision and all its steps in file order, the skipped ones included."""
 
     suite: Suite
@@ -71,8 +69,7 @@ class PlannedSuite:
         return tuple(step for step in self.steps if step.decision.runs)
 
 
-@dataclass(frozen=True, slots=True)
-class Plan:
+class Plan(NamedTuple):
     """All suites, those that run first and in upload order; the rest by name."""
 
     suites: tuple[PlannedSuite, ...]

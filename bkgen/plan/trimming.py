@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from bkgen.decide.decision import Decision
 from bkgen.plan.planned import PlannedStep
 from bkgen.spec.steps import GroupStep, WaitStep
@@ -21,7 +19,7 @@ def without_idle(steps: list[PlannedStep]) -> list[PlannedStep]:
             if not inside:
                 kept[index] = _idle(step)
             elif not step.decision.runs:
-                kept[index] = replace(step, decision=inside[0].decision)
+                kept[index] = step._replace(decision=inside[0].decision)
     return kept
 
 
@@ -42,7 +40,7 @@ def _trim(steps: list[PlannedStep], indexes: list[int]) -> None:
         if after is None or (isinstance(step.step, WaitStep) and (not before or last)):
             steps[index] = _idle(step)
         elif not step.decision.runs and getattr(step.step, "when", None) is None:
-            steps[index] = replace(step, decision=steps[after].decision)
+            steps[index] = step._replace(decision=steps[after].decision)
 
 
 def _is_wait(step: PlannedStep) -> bool:
@@ -59,4 +57,4 @@ def _idle(step: PlannedStep) -> PlannedStep:
         step.decision.evidence,
         "it comes back with the steps around it",
     )
-    return replace(step, decision=decision)
+    return step._replace(decision=decision)

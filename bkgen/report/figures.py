@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from typing import NamedTuple
 
 from bkgen.plan.planned import Plan, PlannedStep, PlannedSuite
 from bkgen.spec.steps import BlockStep, WaitStep
 
 
-@dataclass(frozen=True, slots=True)
-class Figures:
+class Figures(NamedTuple):
     """Totals of one plan. Minutes are the authors' expectations; steps without one count as nothing."""
 
     suites: int

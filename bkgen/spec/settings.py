@@ -8,7 +8,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from bkgen.spec import native
 from bkgen.spec.pod import HostPathType, PullPolicy, Resource, Toleration
-from bkgen.spec.types import Anything, Boolean, Env, Positive, PositiveNumber, Spec, Text
+from bkgen.spec.types import Anything, Boolean, Env, Lazily, Positive, PositiveNumber, Spec, Text
 from bkgen.spec.types import _listed as listed
 
 TRIVIAL = (
@@ -163,6 +163,10 @@ class Limits(Spec):
     """Jobs in a build."""
 
 
+_Profiles = Annotated[dict[str, Profile], BeforeValidator(_bodies)]
+_Retries = dict[str, list[native.AutomaticRetry]]
+
+
 class Settings(Spec):
     """`bkgen.yml`."""
 
@@ -174,33 +178,35 @@ class Settings(Spec):
     """The branch that local builds are compared with."""
     queue: Text = "k8s"
     """The Buildkite queue of the agent-stack-k8s controller."""
-    filter: Filter = Field(default_factory=Filter)
+    filter: Annotated[Filter, Lazily(Filter)] = Field(default_factory=Filter.model_construct)
     """Which files matter."""
-    policy: PolicySettings = Field(default_factory=PolicySettings)
+    policy: Annotated[PolicySettings, Lazily(PolicySettings)] = Field(
+        default_factory=PolicySettings.model_construct
+    )
     """Labels, cadences and scopes."""
     timeout_factor: Annotated[PositiveNumber, Field(ge=1)] = 1.25
     """`timeout_in_minutes` is `expected_minutes` times this, rounded up."""
-    profiles: Annotated[dict[str, Profile], BeforeValidator(_bodies)] = Field(
-        default_factory=lambda: {"default": Profile(gpu_resource="nvidia.com/gpu")}
+    profiles: Annotated[dict[str, Profile], Lazily(_Profiles)] = Field(
+        default_factory=lambda: {"default": Profile.model_construct(gpu_resource="nvidia.com/gpu")}
     )
     """Kinds of hardware by name."""
     default_profile: Text | None = None
     """The profile of a pod that names none; absent: the first."""
     upload_profile: Text | None = None
     """The profile of the upload step; absent: the image bkgen:latest, imported on the node, on `queue`."""
-    caches: dict[str, Cache] = Field(default_factory=dict)
+    caches: Annotated[dict[str, Cache], Lazily(dict[str, Cache])] = Field(default_factory=dict)
     """Shared volumes by name."""
-    scratch: Scratch | None = None
+    scratch: Annotated[Scratch, Lazily(Scratch)] | None = None
     """Fast local storage for `pod.scratch`."""
     host_paths: _PatternTuple = ("/data/**", "/run/udev")
     """hostPaths that pods may mount."""
-    retries: dict[str, list[native.AutomaticRetry]] = Field(default_factory=dict)
+    retries: Annotated[dict[str, list[native.AutomaticRetry]], Lazily(_Retries)] = Field(default_factory=dict)
     """Retry rules by name."""
     default_retry: Text | None = None
     """The retry rules of a command step with a pod that says nothing."""
-    forks: Forks = Field(default_factory=Forks)
+    forks: Annotated[Forks, Lazily(Forks)] = Field(default_factory=Forks.model_construct)
     """What a fork's pull request may do."""
-    limits: Limits = Field(default_factory=Limits)
+    limits: Annotated[Limits, Lazily(Limits)] = Field(default_factory=Limits.model_construct)
     """Buildkite's limits."""
 
     @model_validator(mode="before")

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 from pydantic import Field
 
@@ -54,8 +53,7 @@ class Located(Protocol):
         """Line and column of the field at `path`."""
 
 
-@dataclass(frozen=True, slots=True)
-class Suite:
+class Suite(NamedTuple):
     """A suite as the later phases see it: its name, its directory (both with `/`), its spec, its file."""
 
     name: str

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from bkgen.errors import Severity
 
@@ -11,8 +12,7 @@ Path = tuple["str | int", ...]
 """Keys and list positions from the root of a step (or of a plugin's map) to the faulty value."""
 
 
-@dataclass(frozen=True, slots=True)
-class Finding:
+class Finding(NamedTuple):
     """One fault: a stable `code`, its place inside the step, what is wrong, and the next thing to do."""
 
     code: str
