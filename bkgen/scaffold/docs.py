@@ -17,7 +17,7 @@ from bkgen.plan.planned import PlannedSuite
 from bkgen.plan.planning import make_plan
 from bkgen.scaffold.files import Page, read_page
 from bkgen.scaffold.sections import merged
-from bkgen.scaffold.setup import FILE, setup_page
+from bkgen.scaffold.setup import FILE, asks_for_labels, setup_page
 from bkgen.scaffold.upload_step import UPLOAD_FILE, profile_of, upload_pipeline
 from bkgen.spec.settings import Settings
 from bkgen.templates import render
@@ -66,8 +66,9 @@ def setup_texts(configuration: Configuration, names: Iterable[str] = ()) -> dict
     for item in emit(plan, build_pods(plan, settings), settings).items:
         emitted.setdefault(item.suite, []).extend(item.steps)
     chosen: list[PlannedSuite] = [one for one in plan.suites if not wanted or one.suite.name in wanted]
+    ask = any(asks_for_labels(suite, settings) for suite in configuration.suites)
     return {
-        one.suite.name: setup_page(one, emitted.get(one.suite.name, ()), settings)
+        one.suite.name: setup_page(one, emitted.get(one.suite.name, ()), settings, others_ask=ask)
         for one in sorted(chosen, key=lambda planned: planned.suite.name)
     }
 

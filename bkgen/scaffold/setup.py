@@ -16,6 +16,7 @@ from bkgen.scaffold.runs import branch_patterns, cadence_labels, chosen_subjects
 from bkgen.scaffold.upload_step import UPLOAD_FILE, upload_pipeline
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import CommandStep, TriggerStep
+from bkgen.spec.suite import Suite
 from bkgen.templates import render
 
 FILE = "BK_WEB_SETUP.md"
@@ -34,10 +35,19 @@ class Line:
     may_fail: bool
 
 
-def setup_page(planned: PlannedSuite, emitted: Iterable[EmittedStep], settings: Settings) -> str:
+def asks_for_labels(suite: Suite, settings: Settings) -> bool:
+    """A label on the pull request can make a difference to the suite."""
+    chosen = chosen_subjects(suite).values()
+    return bool(used_labels(chosen, settings) or cadence_labels(chosen, settings))
+
+
+def setup_page(
+    planned: PlannedSuite, emitted: Iterable[EmittedStep], settings: Settings, *, others_ask: bool
+) -> str:
     """The page as it is for a suite that has none yet, markers included.
 
-    `planned` and `emitted` are the suite and its steps with everything selected.
+    `planned` and `emitted` are the suite and its steps with everything selected; `others_ask` says that some
+    suite of the repository asks for labels.
     """
     suite = planned.suite
     work = [step for step in planned.steps if step.is_work]
@@ -56,6 +66,7 @@ def setup_page(planned: PlannedSuite, emitted: Iterable[EmittedStep], settings: 
         needs=needs(_in_order(work, emitted)),
         runs=runs,
         runs_by_itself=runs[0].admitted != "nothing",
+        others_ask=others_ask,
         labels=[*labels, *cadence_labels(chosen.values(), settings)],
         push_branches=branch_patterns(chosen.values(), settings),
         forks=_for_forks(chosen, settings),
