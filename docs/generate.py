@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 import click
+from policy_table import policy_page
 
 from bkgen.check.catalogue import groups
 from bkgen.cli.commands import bkgen
@@ -102,6 +103,7 @@ def pages() -> dict[str, str]:
         "settings.md": NOTE + SETTINGS_INTRODUCTION + schema_page(settings_schema(), "The file"),
         "paths.md": NOTE + PATHS_INTRODUCTION + schema_page(paths_schema(), "The file"),
         "commands.md": NOTE + commands_page(),
+        "policy.md": NOTE + policy_page(),
         "problems.md": NOTE + PROBLEMS_INTRODUCTION + problems_page(),
         "checks.md": checks_page(),
         "exit-codes.md": NOTE + EXIT_CODES,

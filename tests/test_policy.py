@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-import importlib.util
 import random
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
 
+import policy_table
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,7 +24,10 @@ from bkgen.decide.rules import Subject, decide
 from bkgen.plan.planned import Plan
 from bkgen.report.json_form import plan_json
 from bkgen.report.table import plain_table
+from bkgen.spec.settings import Settings
 from bkgen.spec.steps import When
+from bkgen.spec.suite import SuiteSpec
+from bkgen.yamlio import load
 from decisions import changed, plan, pull_request, settings, suite, verdicts
 
 LABELS = ("unit", "mp", "megatron", "short", "long", "ft-short", "ft-long", "image-test")
@@ -141,21 +145,11 @@ def test_one_more_label_never_takes_a_label_away(cadence: str, labels: set[str],
 ROOT = Path(__file__).resolve().parents[1]
 
 
-def policy_page() -> Any:
-    spec = importlib.util.spec_from_file_location("policy_table", ROOT / "docs/policy_table.py")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    return module
-
-
 def test_the_page_holds_the_table_that_is_tested_here() -> None:
-    page = policy_page()
-    assert GIVEN.policy.cadences == page.EXAMPLE.cadences
-    assert GIVEN.policy.scopes == page.EXAMPLE.scopes
-    head, *rows = page.admitted_rows()
-    assert [cell.strip("`") for cell in head[3:-1]] == list(page.EXAMPLE.labels)
+    assert GIVEN.policy.cadences == policy_table.EXAMPLE.cadences
+    assert GIVEN.policy.scopes == policy_table.EXAMPLE.scopes
+    head, *rows = policy_table.admitted_rows()
+    assert [cell.strip("`") for cell in head[3:-1]] == list(policy_table.EXAMPLE.labels)
     shown = {}
     for cadence, scopes, _, *cells, _why in rows:
         names = scopes.replace("`", "").replace("run-ci-", "").replace(",", "").replace("–", "").strip()
@@ -167,7 +161,18 @@ def test_the_committed_page_is_the_generated_one() -> None:
     committed = (ROOT / "docs/reference/policy.md").read_text(encoding="utf-8")
     note, _, rest = committed.partition("\n")
     assert note.startswith("<!-- Made by docs/generate.py")
-    assert rest == policy_page().policy_page(), "./dev docs writes it anew"
+    assert rest == policy_table.policy_page(), "./dev docs writes it anew"
+
+
+@pytest.mark.parametrize("name", ["labels-and-cadences", "forks", "wait-for-checks"])
+def test_what_the_guides_tell_to_write_can_be_read(name: str) -> None:
+    text = (ROOT / f"docs/how-to/{name}.md").read_text(encoding="utf-8")
+    blocks = re.findall(r"```yaml\n(.*?)```", text, re.DOTALL)
+    assert blocks
+    for block in blocks:
+        value = load(block.encode(), name).value
+        model = SuiteSpec if value.keys() & {"when", "steps"} else Settings
+        model.model_validate(value)
 
 
 # -- what was promised, line by line -------------------------------------------------------------------------
