@@ -3,8 +3,6 @@
 Source of the rules: Buildkite's documented job environment (`BUILDKITE_*`).
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -79,7 +77,7 @@ class Build:
         )
 
     @classmethod
-    def from_environ(cls, environ: Mapping[str, str]) -> Build:
+    def from_environ(cls, environ: Mapping[str, str]) -> "Build":
         """The build described by `BUILDKITE_*`, or a local one where `BUILDKITE` is not set.
 
         Raises UserError for a `BUILDKITE_SOURCE` that nobody knows.

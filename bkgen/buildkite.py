@@ -1,7 +1,5 @@
 """What bkgen makes: Kubernetes plugins, steps and a pipeline, as values on their way out."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Any, NamedTuple

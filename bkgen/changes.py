@@ -4,8 +4,6 @@
 "nothing changed" is how systems like this one have skipped the tests of real changes.
 """
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 Status = Literal["A", "M", "D", "T"]

@@ -11,8 +11,6 @@ A `Diagnostic` is one mistake as a value. It prints as
       hint: did you mean 'gpus'?
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import ClassVar, Literal, NamedTuple
 
@@ -65,7 +63,7 @@ class Diagnostic(NamedTuple):
             "hint": self.hint,
         }
 
-    def as_warning(self) -> Diagnostic:
+    def as_warning(self) -> "Diagnostic":
         """This diagnostic with severity `warning`."""
         return self._replace(severity="warning")
 
@@ -102,7 +100,7 @@ class UserError(BkgenError):
     @classmethod
     def single(
         cls, code: str, message: str, hint: str = "", *, position: Position | None = None, field: str = ""
-    ) -> UserError:
+    ) -> "UserError":
         """A `UserError` with one diagnostic."""
         return cls([Diagnostic(code, message, hint, position, field)])
 

@@ -4,8 +4,6 @@ One pass composes nodes with libyaml and turns them into dicts, lists and `Plain
 not kept; the rare reader of a position composes the text once more and walks to it.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Sequence
 from functools import lru_cache

@@ -50,14 +50,19 @@ def build_options(function: Function) -> Function:
 
 
 def complete_suites(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
-    """Suite names for the shell."""
+    """Suite names for the shell, and behind a `/` the suite's steps."""
     from bkgen.errors import BkgenError
 
     try:
         _, configuration = offline_workspace(find_root(Path.cwd()))
     except BkgenError:
         return []
-    return [suite.name for suite in configuration.suites if suite.name.startswith(incomplete)]
+    names = [suite.name for suite in configuration.suites]
+    if "/" in incomplete:
+        from bkgen.plan.keys import keyed_steps
+
+        names = [f"{suite.name}/{item.key}" for suite in configuration.suites for item in keyed_steps(suite)]
+    return [name for name in names if name.startswith(incomplete)]
 
 
 suites_argument = click.argument(

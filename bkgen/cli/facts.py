@@ -1,7 +1,5 @@
 """From flags, environment, git and files to the values that generation takes."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Mapping
 from dataclasses import replace
@@ -111,7 +109,7 @@ def workspace(
 
 
 def _fork_configuration(
-    repository: Repository, build: Build, checkout: Tree
+    repository: "Repository", build: Build, checkout: Tree
 ) -> tuple[Tree, Configuration, str | None]:
     """What a fork's base commit says, and that commit; the fork's own words where the base trusts them.
 

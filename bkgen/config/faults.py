@@ -1,7 +1,5 @@
 """What pydantic found wrong, said in the words of the file its author wrote."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 

@@ -1,7 +1,5 @@
 """Reads `bkgen.yml` and every suite; all mistakes of all files come out together."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterable
 from typing import NamedTuple, TypeVar

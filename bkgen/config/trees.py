@@ -1,7 +1,5 @@
 """Where files are read from: the work tree, or one commit out of git's objects."""
 
-from __future__ import annotations
-
 import os
 import stat
 from collections.abc import Mapping

@@ -1,7 +1,5 @@
 """The answer for one suite or step, with everything needed to explain it."""
 
-from __future__ import annotations
-
 from typing import Literal, NamedTuple
 
 Verdict = Literal["RUN", "SKIP"]

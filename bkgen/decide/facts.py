@@ -1,7 +1,5 @@
 """What all suites' decisions share, worked out once a build."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 

@@ -9,12 +9,11 @@
 A subtraction is not a veto: a step with another effective label still runs.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 from bkgen.build import Build
+from bkgen.changes import printable
 from bkgen.errors import UserError, did_you_mean, nearest
 from bkgen.spec.settings import PolicySettings, Scope
 
@@ -31,7 +30,7 @@ class UnknownLabel(NamedTuple):
     def message(self) -> str:
         """The warning, in one sentence."""
         hint = f"; did you mean '{self.nearest}'?" if self.nearest else ""
-        return f"the label '{self.label}' selects nothing{hint}"
+        return f"the label '{printable(self.label)}' selects nothing{hint}"
 
 
 class Policy(NamedTuple):

@@ -4,8 +4,6 @@ A subject is a suite with a chain of `when`s: the file's, then the group's, then
 answers with a Decision, or with None where it does not apply; the last always applies.
 """
 
-from __future__ import annotations
-
 from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple

@@ -3,8 +3,6 @@
 configuration + facts → plan → pods → pipeline → verified → batches
 """
 
-from __future__ import annotations
-
 import json
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple

@@ -1,7 +1,5 @@
 """One git call: an argument list, a clean environment, a bound on time, nothing left running."""
 
-from __future__ import annotations
-
 import os
 import re
 import shutil
@@ -71,7 +69,7 @@ class Runner:
     seconds: float
 
     @classmethod
-    def create(cls, directory: Path, environ: Mapping[str, str], seconds: float) -> Runner:
+    def create(cls, directory: Path, environ: Mapping[str, str], seconds: float) -> "Runner":
         """A runner for `directory`; raises EnvironmentFailure where git is not on the path of `environ`."""
         executable = shutil.which("git", path=environ.get("PATH", os.defpath))
         if executable is None:
@@ -82,11 +80,11 @@ class Runner:
             executable=executable, directory=directory, environ=clean, deadline=deadline, seconds=seconds
         )
 
-    def anew(self, directory: Path | None = None) -> Runner:
+    def anew(self, directory: Path | None = None) -> "Runner":
         """The same runner with its whole time before it, in `directory` if one is given."""
         return replace(self, directory=directory or self.directory, deadline=time.monotonic() + self.seconds)
 
-    def with_variable(self, name: str, value: str) -> Runner:
+    def with_variable(self, name: str, value: str) -> "Runner":
         """The same runner, whose git sees `name` as `value`."""
         return replace(self, environ={**self.environ, name: value})
 

@@ -1,7 +1,5 @@
 """Which commits to compare: the base of a build, found in the commit graph and fetched where it must be."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Callable
 from dataclasses import dataclass

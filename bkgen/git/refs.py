@@ -1,7 +1,5 @@
 """Names of branches and remotes, and which remote is the base repository."""
 
-from __future__ import annotations
-
 import re
 from collections.abc import Mapping
 from typing import NamedTuple

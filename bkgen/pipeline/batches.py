@@ -1,7 +1,5 @@
 """Splitting a pipeline into uploads that Buildkite takes, dependencies first."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from typing import NamedTuple
 

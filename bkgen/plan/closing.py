@@ -1,7 +1,5 @@
 """What a selected step needs is selected, too; what it may not have takes it out."""
 
-from __future__ import annotations
-
 from bkgen.decide.decision import Decision, Evidence
 from bkgen.graph import closure
 from bkgen.plan.dependencies import Edges, members_of

@@ -1,7 +1,5 @@
 """Who depends on whom: keys that must be unique, names that must exist, ways that must not lead back."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from bkgen.errors import Diagnostic, UserError, did_you_mean, dotted

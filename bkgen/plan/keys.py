@@ -4,8 +4,6 @@ Keys are what makes a retried upload safe and a failed step's retry possible, so
 what was selected: the same file gives the same keys in every build.
 """
 
-from __future__ import annotations
-
 import re
 from collections.abc import Iterator
 from typing import NamedTuple

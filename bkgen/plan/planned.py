@@ -1,7 +1,5 @@
 """A plan as a value: every suite and step with its decision and its cost."""
 
-from __future__ import annotations
-
 from typing import NamedTuple
 
 from bkgen.decide.decision import Decision

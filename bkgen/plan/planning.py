@@ -1,7 +1,5 @@
 """Decisions for every suite and step, with what they need pulled in, in a stable order."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping, Sequence
 
 from bkgen.decide.decision import Decision, Evidence

@@ -1,7 +1,5 @@
 """Waits, blocks and groups have no work of their own: they go where nothing is left around them."""
 
-from __future__ import annotations
-
 from bkgen.decide.decision import Decision
 from bkgen.plan.planned import PlannedStep
 from bkgen.spec.steps import GroupStep, WaitStep

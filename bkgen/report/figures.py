@@ -1,7 +1,5 @@
 """The numbers of a plan: jobs, GPU minutes planned and saved, the longest path."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-from bkgen.changes import ChangeSet, UnknownChanges
+from bkgen.changes import ChangeSet, UnknownChanges, printable
 from bkgen.plan.planned import Plan, PlannedSuite
 from bkgen.report.figures import figures, minutes
 
@@ -65,7 +65,7 @@ def compared(plan: Plan) -> str:
         found = f"changes unknown: {changes.reason}"
     else:
         found = f"changes not asked: {changes.reason}"
-    labels = ", ".join(plan.facts.build.labels) or "none"
+    labels = ", ".join(map(printable, plan.facts.build.labels)) or "none"
     return f"{found}\nlabels: {labels}; {plan.facts.policy.reason}"
 
 

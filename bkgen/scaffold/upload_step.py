@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from bkgen.pods.build import pod_spec
-from bkgen.spec.pod import Pod
+from bkgen.spec.pod import Amount, Pod
 from bkgen.spec.settings import Profile, Settings
 from bkgen.yamldump import dump
 
@@ -16,6 +16,9 @@ IMAGE = Profile(image="bkgen:latest", image_pull_policy="Never")
 """What harness/setup-cluster.sh builds out of harness/bkgen.Dockerfile and imports on the node."""
 USER = {"runAsUser": 1000, "runAsGroup": 1000, "fsGroup": 1000}
 """The image's user. It fetches the base branch into the checkout, which the controller hands over to it."""
+CPU = Amount(request="500m", limit="2")
+MEMORY = Amount(request="512Mi", limit="4Gi")
+"""bkgen needs a small part of it; the rest is for git, which unpacks what it fetches."""
 TIMEOUT_MINUTES = 75
 """Half an hour for other checks to get green, as long for the upload, and the rest for git."""
 RETRIES = (
@@ -44,7 +47,7 @@ def upload_step(settings: Settings, suite: str | None = None) -> dict[str, Any]:
         "retry": {"automatic": [dict(rule) for rule in RETRIES]},
     }
     if profile.pod:
-        spec = pod_spec(Pod(), profile, settings)
+        spec = pod_spec(Pod(cpu=profile.cpu or CPU, memory=profile.memory or MEMORY), profile, settings)
         if settings.upload_profile is None:
             # It is no CUDA image: there are no GPUs to hide from it.
             del spec["containers"][0]["env"]

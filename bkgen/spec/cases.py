@@ -1,7 +1,5 @@
 """A path table: changes, and the suites that they should run. `check` puts each case to the real decision."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, RootModel

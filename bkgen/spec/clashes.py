@@ -1,7 +1,5 @@
 """Words of one step that cannot stand together, or that contradict each other."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from bkgen.errors import Diagnostic, dotted

@@ -1,7 +1,5 @@
 """The pod of a step, out of its file's, its own and its mirror's: key by key, the nearest wins."""
 
-from __future__ import annotations
-
 from typing import Literal
 
 from bkgen.spec.pod import Pod

@@ -3,8 +3,6 @@
 Source: Buildkite's step reference and its published pipeline schema.
 """
 
-from __future__ import annotations
-
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, ConfigDict, Field, Tag, WithJsonSchema

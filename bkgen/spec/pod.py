@@ -1,7 +1,5 @@
 """`pod`: the Kubernetes pod of a step in a few words."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Tag, WithJsonSchema

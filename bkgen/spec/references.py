@@ -3,8 +3,6 @@
 Needs only what users wrote, so it runs on every load: a name nobody knows never reaches a build.
 """
 
-from __future__ import annotations
-
 from collections.abc import Iterable, Iterator
 
 from bkgen.errors import Diagnostic, did_you_mean, dotted

@@ -1,7 +1,5 @@
 """`bkgen.yml`: the settings of a repository. Every key has a default; the file may be absent."""
 
-from __future__ import annotations
-
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -126,7 +124,7 @@ class Cache(Spec):
     """Mount it read-only."""
 
     @model_validator(mode="after")
-    def _one_source(self) -> Cache:
+    def _one_source(self) -> "Cache":
         if (self.host_path is None) == (self.claim is None):
             raise ValueError("a cache is either a host_path or a claim")
         return self

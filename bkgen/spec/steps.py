@@ -1,7 +1,5 @@
 """The steps of a suite: Buildkite's own, with `when`, `pod`, `shards`, `expected_minutes` and `mirrors`."""
 
-from __future__ import annotations
-
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 

@@ -1,7 +1,5 @@
 """A suite: one directory's `pipeline.yml`, as its author wrote it."""
 
-from __future__ import annotations
-
 from typing import Any, NamedTuple, Protocol
 
 from pydantic import Field

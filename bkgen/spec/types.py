@@ -1,7 +1,5 @@
 """Field types: what a place takes, said once for the reader, the message and the JSON Schema."""
 
-from __future__ import annotations
-
 from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter, WithJsonSchema

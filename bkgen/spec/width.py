@@ -1,7 +1,5 @@
 """How many jobs a step becomes, how many GPUs one of them holds, and for how long."""
 
-from __future__ import annotations
-
 from collections.abc import Iterable
 from math import prod
 from typing import Any

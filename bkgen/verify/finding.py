@@ -1,7 +1,5 @@
 """What verification takes and gives: the settings that rules ask, and findings as values."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -21,7 +19,7 @@ class Finding(NamedTuple):
     hint: str
     severity: Severity = "error"
 
-    def below(self, prefix: Path) -> Finding:
+    def below(self, prefix: Path) -> "Finding":
         """The same finding, seen from further up: `prefix` is put before its path."""
         return Finding(self.code, prefix + self.path, self.message, self.hint, self.severity)
 
