@@ -307,6 +307,13 @@ def test_the_labels_seen_are_in_every_log() -> None:
     assert "labels: none;" in plain_table(plan(SUITES, build=NIGHTLY, given=GIVEN))
 
 
+def test_a_label_cannot_move_the_cursor_of_whoever_reads_the_log() -> None:
+    made = plan(SUITES, build=pull_request(labels=("run-ci-\x1b[2Jx", "\u202ereversed")), given=GIVEN)
+    told = [*plain_table(made).splitlines(), *made.facts.warnings]
+    assert all(line.isprintable() for line in told)
+    assert "run-ci-\\x1b[2Jx" in told[1]
+
+
 # -- every decision explains itself --------------------------------------------------------------------------
 
 MANY = [

@@ -11,6 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from bkgen.build import Build
+from bkgen.cli.checks import wait_for_checks
+from bkgen.errors import BkgenError
 from bkrun import FAKES, Cli, Result, pull_request_environ
 from githubserver import LINK, Answer, GitHubServer, run, serving, status
 from gitrepo import PullRequest, pull_request
@@ -55,6 +58,14 @@ def upload(cli: Cli, server: GitHubServer, made: PullRequest, *arguments: str, *
     return result
 
 
+def waited(server: GitHubServer, made: PullRequest, name: str = "lint", **more: str) -> str:
+    """What is said while the check `name` is waited for, without the upload around it."""
+    told: list[str] = []
+    given = environ(server, made, **more)
+    wait_for_checks(Build.from_environ(given), (name,), {**os.environ, **given}, told.append)
+    return "\n".join(told)
+
+
 LINT = ("--wait-for-checks", "lint")
 
 
@@ -70,20 +81,15 @@ def test_green_checks_let_the_upload_through(cli: Cli, server: GitHubServer, mad
     assert all(headers["authorization"] == f"Bearer {TOKEN}" for _, headers in server.requests)
 
 
-def test_pending_checks_hold_the_upload_back_until_they_are_green(
-    cli: Cli, server: GitHubServer, made: PullRequest
-) -> None:
+def test_pending_checks_are_waited_for_until_they_are_green(server: GitHubServer, made: PullRequest) -> None:
     server.polls = [[], [run("lint", None)], [run("lint")]]
-    result = upload(cli, server, made, *LINT)
-    assert result.code == 0, result.err
+    _, *told = waited(server, made).splitlines()
     assert server.asked == 3
-    told = [line for line in result.err.splitlines() if line.startswith("checks:")]
     assert told == [
         "checks: lint: not there yet",
         "checks: lint: pending (in_progress)",
         "checks: lint: green",
     ]
-    assert cli.agent.keys() == {"unit"}
 
 
 def test_a_failed_check_stops_the_upload_with_its_link(
@@ -114,13 +120,12 @@ def test_a_check_that_is_not_green_in_time_is_worth_a_retry(
     assert cli.agent.uploads == []
 
 
-def test_a_failure_of_github_that_passes_is_borne(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+def test_a_failure_of_github_that_passes_is_borne(server: GitHubServer, made: PullRequest) -> None:
     server.first = [Answer(500), Answer(503)]
     server.polls = [[run("lint")]]
-    result = upload(cli, server, made, *LINT)
-    assert result.code == 0, result.err
-    assert "fails (500)" in result.err
-    assert cli.agent.keys() == {"unit"}
+    told = waited(server, made)
+    assert "fails (500)" in told
+    assert told.endswith("checks: lint: green")
 
 
 @pytest.mark.parametrize(
@@ -137,14 +142,14 @@ def test_a_failure_of_github_that_passes_is_borne(cli: Cli, server: GitHubServer
     ],
     ids=["an outage", "a rate limit beyond the wait", "a bad token", "no such repository"],
 )
-def test_a_github_that_does_not_tell_uploads_nothing(
-    cli: Cli, server: GitHubServer, made: PullRequest, answer: Answer, code: int, words: str
+def test_a_github_that_does_not_tell_ends_the_wait(
+    server: GitHubServer, made: PullRequest, answer: Answer, code: int, words: str
 ) -> None:
     server.always = answer
-    result = upload(cli, server, made, *LINT, BKGEN_CHECKS_INTERVAL="0.001")
-    assert result.code == code
-    assert words in result.err
-    assert cli.agent.uploads == []
+    with pytest.raises(BkgenError) as caught:
+        waited(server, made, BKGEN_CHECKS_INTERVAL="0.001")
+    assert caught.value.exit_code == code
+    assert words in str(caught.value)
 
 
 def test_nothing_to_run_waits_for_nothing(cli: Cli, server: GitHubServer) -> None:
@@ -161,10 +166,12 @@ def test_a_dry_run_waits_for_nothing(cli: Cli, server: GitHubServer, made: PullR
 
 
 def test_a_commit_that_buildkite_calls_head_is_looked_up(
-    cli: Cli, server: GitHubServer, made: PullRequest
+    server: GitHubServer, made: PullRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server.polls = [[run("lint")]]
-    assert upload(cli, server, made, *LINT, BUILDKITE_COMMIT="HEAD").code == 0
+    monkeypatch.chdir(made.checkout.path)
+    waited(server, made, BUILDKITE_COMMIT="HEAD")
+    assert server.paths
     assert all(made.checkout.head in path for path in server.paths)
 
 
@@ -180,20 +187,19 @@ def test_a_commit_that_buildkite_calls_head_is_looked_up(
     ids=["an empty name", "its own status", "its own status for pull requests", "an odd time", "plain HTTP"],
 )
 def test_what_cannot_be_waited_for_is_said_at_once(
-    cli: Cli, server: GitHubServer, made: PullRequest, name: str, more: dict[str, str], code: int, words: str
+    server: GitHubServer, made: PullRequest, name: str, more: dict[str, str], code: int, words: str
 ) -> None:
-    result = upload(cli, server, made, "--wait-for-checks", name, **more)
-    assert result.code == code
-    assert words in result.err
+    with pytest.raises(BkgenError) as caught:
+        waited(server, made, name, **more)
+    assert caught.value.exit_code == code
+    assert words in str(caught.value)
     assert server.requests == []
-    assert cli.agent.uploads == []
 
 
-def test_without_a_token_the_log_says_so(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
+def test_without_a_token_the_log_says_so(server: GitHubServer, made: PullRequest) -> None:
     server.polls = [[run("lint")]]
-    result = upload(cli, server, made, *LINT, GITHUB_TOKEN="")
-    assert result.code == 0, result.err
-    assert "no GITHUB_TOKEN is set" in result.err
+    assert "no GITHUB_TOKEN is set" in waited(server, made, GITHUB_TOKEN="")
+    assert "GITHUB_TOKEN" not in waited(server, made)
 
 
 def test_a_cancelled_job_ends_the_wait(cli: Cli, server: GitHubServer, made: PullRequest) -> None:
