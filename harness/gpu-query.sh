@@ -74,6 +74,8 @@ _gpu_run() {
   fi
   _gpu_output='' _gpu_status=124
   if IFS= read -r -d '' -t "$((seconds + 3))" raw < <(
+    # A tool that hangs for ever must not hold the job's own log open as well.
+    exec 2>/dev/null
     status=0
     LC_ALL=C "${limit[@]}" "$@" </dev/null 2>&1 || status=$?
     printf '\n%s\0' "$status"
@@ -113,7 +115,7 @@ _gpu_report() {
     _gpu_problem tool "python3 is not on the path; without it this report cannot be read"
     return 1
   fi
-  lines=$(python3 -I "$(dirname -- "${BASH_SOURCE[0]}")/gpu_reports.py" "$@" <<<"$_gpu_output") || status=$?
+  lines=$(python3 -I -S "$(dirname -- "${BASH_SOURCE[0]}")/gpu_reports.py" "$@" <<<"$_gpu_output") || status=$?
   printf '%s\n' "$lines"
   return "$status"
 }

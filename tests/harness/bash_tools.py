@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shlex
+import shutil
 import socket
 import subprocess
 import sys
@@ -66,14 +67,53 @@ def stand_in(directory: Path, name: str, text: str) -> Path:
     return write_script(directory / name, f"#!/bin/bash\n{text}\n")
 
 
+NEEDED = [
+    "awk",
+    "bash",
+    "cat",
+    "chmod",
+    "curl",
+    "cut",
+    "date",
+    "diff",
+    "dirname",
+    "env",
+    "getconf",
+    "grep",
+    "head",
+    "id",
+    "ln",
+    "ls",
+    "mkdir",
+    "mktemp",
+    "mv",
+    "ps",
+    "python3",
+    "readlink",
+    "rm",
+    "sed",
+    "setsid",
+    "sh",
+    "sleep",
+    "sort",
+    "tail",
+    "tee",
+    "timeout",
+    "touch",
+    "tr",
+    "uname",
+    "wc",
+]
+"""What the scripts of harness/ need besides git, and no more."""
+
+
 def path_without(directory: Path, *names: str) -> Path:
-    """A directory that holds the whole of the machine's path except for some programs."""
+    """A directory to be the whole path: the programs that the scripts need, except for some."""
     directory.mkdir()
-    for source in (Path(sys.executable).parent, Path("/usr/bin"), Path("/bin")):
-        for program in source.iterdir():
-            link = directory / program.name
-            if program.name not in names and not link.is_symlink():
-                link.symlink_to(program)
+    for name in NEEDED:
+        program = sys.executable if name == "python3" else shutil.which(name, path="/usr/bin:/bin")
+        if name not in names and program:
+            (directory / name).symlink_to(program)
     return directory
 
 

@@ -54,6 +54,14 @@ def test_a_missing_tool_is_sick_when_gpus_were_asked_for_and_fine_when_none_were
     assert check(tmp_path, "--gpus", "0", "--vendor", vendor).returncode == 0
 
 
+def test_a_tool_is_asked_in_a_language_that_has_no_thousands_separator(tmp_path: Path) -> None:
+    text = (
+        'free=80.900; [ "$LC_ALL" != C ] || free=80900\necho "0, GPU-0, Disabled, 81559, $free, NVIDIA H100"'
+    )
+    stand_in(tmp_path / "bin", "nvidia-smi", text)
+    assert check(tmp_path, "--gpus", "1", LC_ALL="de_DE.UTF-8").returncode == 0
+
+
 def test_a_tool_that_hangs_is_sick(tmp_path: Path) -> None:
     stand_in(tmp_path / "bin", "nvidia-smi", "exec sleep 60")
     done = check(tmp_path, "--gpus", "1", BKGEN_GPU_TOOL_SECONDS="1")
@@ -61,6 +69,7 @@ def test_a_tool_that_hangs_is_sick(tmp_path: Path) -> None:
     assert "nvidia-smi did not answer within 1 s" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_tool_that_even_timeout_cannot_end_is_sick(tmp_path: Path) -> None:
     """Inside the driver a process cannot be killed; here `timeout` is missing, which comes to the same."""
     stand_in(tmp_path / "bin", "nvidia-smi", "sleep 20 & wait")

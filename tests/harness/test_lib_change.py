@@ -21,7 +21,11 @@ class Repositories:
         self.env = environment(tmp_path) | {
             f"GIT_{who}_{what}": value
             for who in ("AUTHOR", "COMMITTER")
-            for what, value in (("NAME", "Tester"), ("EMAIL", "t@localhost"))
+            for what, value in (
+                ("NAME", "Tester"),
+                ("EMAIL", "t@localhost"),
+                ("DATE", "2024-01-02T03:04:05+00:00"),
+            )
         }
         self.git(tmp_path, "init", "--quiet", "--initial-branch=release/1.x", str(self.base))
         self.commit("shared.txt", "one\ntwo\nthree\n")
@@ -101,6 +105,8 @@ def test_a_second_run_changes_nothing_and_another_job_tests_the_same_commit(
         assert repositories.merge().returncode == 0
         commits.add(repositories.git(repositories.checkout, "rev-parse", "HEAD"))
     assert len(commits) == 1
+    dates = repositories.git(repositories.checkout, "show", "--no-patch", "--format=%aI %cI", commits.pop())
+    assert dates == "2024-01-02T03:04:05+00:00 2024-01-02T03:04:05+00:00"
 
 
 @pytest.mark.parametrize("pull_request", ["false", ""])
@@ -145,7 +151,7 @@ def test_a_base_that_cannot_be_fetched_is_the_environments_failure(repositories:
     assert "the base branch 'gone' cannot be fetched" in done.stderr
 
 
-@pytest.mark.parametrize("depth", [1, 2, 50])
+@pytest.mark.parametrize("depth", [1, *(pytest.param(n, marks=pytest.mark.slow) for n in (2, 50))])
 def test_a_shallow_clone_is_deepened_until_the_merge_is_right(depth: int, repositories: Repositories) -> None:
     for number in range(6):
         repositories.commit("feature.txt", f"feature {number}\n")
@@ -167,13 +173,17 @@ def test_a_full_clone_stays_full(repositories: Repositories) -> None:
 def test_hostile_settings_of_the_user_do_not_change_the_merge(repositories: Repositories) -> None:
     repositories.on_base("base.txt", "base\n")
     repositories.check_out()
+    hooks = repositories.tmp_path / "hooks"
+    for name in ("pre-merge-commit", "commit-msg", "post-checkout", "reference-transaction"):
+        stand_in(hooks, name, f"touch {hooks}/ran; exit 1")
     (repositories.tmp_path / "home/.gitconfig").write_text(
         "[merge]\n ff = only\n autoStash = true\n[commit]\n gpgSign = true\n[user]\n useConfigOnly = true\n"
-        "[fetch]\n prune = true\n[core]\n hooksPath = /no/such\n[rerere]\n enabled = true\n"
+        f"[fetch]\n prune = true\n[core]\n hooksPath = {hooks}\n[rerere]\n enabled = true\n"
     )
     done = repositories.merge()
     assert done.returncode == 0, done.stderr
     assert "base.txt" in repositories.files()
+    assert not (hooks / "ran").exists()
 
 
 def test_the_base_comes_from_the_base_repository_even_where_origin_is_the_fork(

@@ -25,6 +25,7 @@ from harness.bash_tools import (
     write_script,
 )
 
+SLOW = pytest.mark.slow
 SERVER = Path(__file__).with_name("server.py")
 SERVE = f"'{sys.executable}' -S -E '{SERVER}'"
 
@@ -116,10 +117,10 @@ def assert_nothing_is_left(env: dict[str, str], ports: list[int], tmp_path: Path
 @pytest.mark.parametrize(
     ("ending", "status"),
     [
-        pytest.param("true", 0, id="tests that pass"),
+        pytest.param("true", 0, id="tests that pass", marks=SLOW),
         pytest.param("exit 1", 1, id="a test that fails"),
-        pytest.param("(exit 7) | tee out", 7, id="a command that fails before a pipe"),
-        pytest.param("sleep 300 & exit 0", 0, id="a job left in the background"),
+        pytest.param("(exit 7) | tee out", 7, id="a command that fails before a pipe", marks=SLOW),
+        pytest.param("sleep 300 & exit 0", 0, id="a job left in the background", marks=SLOW),
     ],
 )
 def test_a_run_that_ends_leaves_no_process_and_no_port(
@@ -133,7 +134,7 @@ def test_a_run_that_ends_leaves_no_process_and_no_port(
     assert_nothing_is_left(env, ports, tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+@pytest.mark.parametrize("number", [signal.SIGTERM, pytest.param(signal.SIGHUP, marks=SLOW)])
 def test_a_killed_run_leaves_no_process_and_no_port(
     number: signal.Signals, env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -147,7 +148,7 @@ def test_a_killed_run_leaves_no_process_and_no_port(
     assert_nothing_is_left(env, ports, tmp_path)
 
 
-@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("number", [signal.SIGINT, pytest.param(signal.SIGTERM, marks=SLOW)])
 def test_a_signal_to_the_whole_process_group_as_buildkite_sends_it_leaves_nothing(
     number: signal.Signals, env: dict[str, str], tmp_path: Path
 ) -> None:
@@ -203,6 +204,7 @@ def test_stop_group_refuses_what_is_no_group_of_ours(pid: str, env: dict[str, st
     assert (done.returncode, done.stdout) == (0, "2\n")
 
 
+@pytest.mark.slow
 def test_servers_work_without_setsid_as_well(
     bins: Path, env: dict[str, str], port: int, tmp_path: Path
 ) -> None:
@@ -226,7 +228,7 @@ echo ready
 """
 
 
-@pytest.mark.parametrize("missing", ["nothing", "curl"])
+@pytest.mark.parametrize("missing", ["nothing", pytest.param("curl", marks=SLOW)])
 def test_a_server_becomes_ready(
     missing: str, bins: Path, env: dict[str, str], port: int, tmp_path: Path
 ) -> None:
@@ -236,7 +238,7 @@ def test_a_server_becomes_ready(
     assert (done.returncode, done.stdout) == (0, "ready\n"), done.stderr
 
 
-@pytest.mark.parametrize("missing", ["nothing", "curl"])
+@pytest.mark.parametrize("missing", ["nothing", pytest.param("curl", marks=SLOW)])
 def test_a_server_that_never_gets_ready_fails_with_its_log_and_last_answer(
     missing: str, bins: Path, env: dict[str, str], port: int, tmp_path: Path
 ) -> None:
@@ -248,6 +250,7 @@ def test_a_server_that_never_gets_ready_fails_with_its_log_and_last_answer(
     assert "    server: starting\n" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_server_that_does_not_listen_is_told_from_one_that_refuses(
     env: dict[str, str], port: int, tmp_path: Path
 ) -> None:
@@ -265,7 +268,7 @@ wait_until_ready "$SERVER_PID" http://127.0.0.1:{port}/ 600 s.log"""
     assert "    no such model\n" in done.stderr
 
 
-@pytest.mark.parametrize(("accepts", "status"), [("", 1), ("1", 0)])
+@pytest.mark.parametrize(("accepts", "status"), [("", 1), pytest.param("1", 0, marks=SLOW)])
 def test_the_answer_of_an_old_server_is_not_taken_for_the_new_ones(
     accepts: str, status: int, env: dict[str, str], port: int, tmp_path: Path
 ) -> None:
@@ -307,6 +310,7 @@ ask "http://127.0.0.1:1" tiny hi && echo never || echo "status $?"
     assert 'has no choices[0].text: {"error": "no such model"}' in done.stderr
 
 
+@pytest.mark.slow
 def test_ask_shows_what_a_server_that_refuses_said(env: dict[str, str], port: int, tmp_path: Path) -> None:
     text = f"""start_server s.log {SERVE} {port} --status 400
 until _bkgen_get http://127.0.0.1:{port}/ || [[ $_bkgen_answer == *400* ]]; do sleep 0.05; done
@@ -335,6 +339,7 @@ def test_a_wrong_call_ends_with_2_and_says_what_is_taken(
     assert call.split()[0] + ": " in done.stderr
 
 
+@pytest.mark.slow
 def test_the_stand_in_server_of_these_tests_has_a_child_and_a_daemon(
     env: dict[str, str], port: int, tmp_path: Path
 ) -> None:

@@ -93,7 +93,7 @@ shard_status "$status" python3 -m pytest -p no:cacheprovider "$@"
 """
 
 
-@pytest.mark.parametrize("by", ["pytest-shard", "pytest-split"])
+@pytest.mark.parametrize("by", ["pytest-split", pytest.param("pytest-shard", marks=pytest.mark.slow)])
 def test_a_run_sh_with_two_shards_runs_each_test_once(by: str, env: dict[str, str], tmp_path: Path) -> None:
     write_tests(tmp_path / "t")
     script = write_script(tmp_path / "run.sh", RUN_SH)
