@@ -131,6 +131,13 @@ def test_a_submodule_matches_the_rule_for_its_directory() -> None:
     assert verdicts(plan([lib], bump)) == {"lib": "RUN paths-match"}
 
 
+def test_a_submodule_matches_a_rule_for_something_inside_it() -> None:
+    inner = suite("inner", when={"paths": ["/vendor/lib/src/**", "!vendor/lib/src/*.md"]})
+    other = suite("other", when={"paths": ["vendor/library/**"]})
+    bump = changed(ChangedFile("vendor/lib", "M", "160000", "160000"))
+    assert verdicts(plan([inner, other], bump)) == {"inner": "RUN paths-match", "other": "SKIP paths-miss"}
+
+
 def test_an_exception_carved_out_of_trivial_counts_for_all() -> None:
     given = settings(filter={"trivial": ["*.md", "!/prompts/**"]})
     assert verdicts(plan([ANY], ["prompts/system.md"], given=given)) == {"any": "RUN default"}

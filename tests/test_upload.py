@@ -81,6 +81,24 @@ def test_an_unreachable_base_uploads_every_suite_and_says_why(cli: Cli) -> None:
     assert "gone" in result.err
 
 
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a checkout to another user")
+def test_a_checkout_of_another_user_uploads_every_suite_and_says_why(cli: Cli) -> None:
+    made = cli.pull_request({"docs/guide.md": "better\n"})
+    for path in [made.checkout.path, *made.checkout.path.rglob("*")]:
+        os.chown(path, 12345, 12345, follow_symlinks=False)
+    result = upload(cli, made)
+    assert result.code == 0, result.err
+    assert cli.agent.keys() == ALL
+    assert "git cannot read this checkout" in result.err
+
+
+def test_outside_a_repository_the_error_says_where_to_go(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    result = cli.run(tmp_path / "empty", "plan")
+    assert result.code == 1
+    assert "is in no git repository" in result.err
+
+
 def test_an_upload_that_fails_with_23_fails_the_step(cli: Cli) -> None:
     made = cli.pull_request({"src/core.py": "core = 2\n"})
     result = upload(cli, made, FAKE_AGENT_UPLOAD_EXIT="23")

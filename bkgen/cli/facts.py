@@ -88,7 +88,13 @@ def workspace(
         return Workspace(root, tree, load_configuration(tree), listed_changes(flags.changed, root, directory))
     from bkgen.git import Repository
 
-    repository = Repository.open(directory, environ=environ)
+    try:
+        repository = Repository.open(directory, environ=environ)
+    except (UserError, EnvironmentFailure) as error:
+        if build.is_fork:
+            raise
+        # A checkout that git refuses (another owner's, say) is a doubt like any other: it runs.
+        return _without_git(find_root(directory), f"git cannot read this checkout: {error}")
     tree, specs_from = WorkTree(repository.root), None
     if build.is_fork:
         tree, configuration, specs_from = _fork_configuration(repository, build, tree)
@@ -106,6 +112,11 @@ def workspace(
         progress=say_progress,  # type: ignore[arg-type]
     )
     return Workspace(repository.root, tree, configuration, changes, specs_from)
+
+
+def _without_git(root: Path, reason: str) -> Workspace:
+    tree = WorkTree(root)
+    return Workspace(root, tree, load_configuration(tree), UnknownChanges(" ".join(reason.split())))
 
 
 def _fork_configuration(

@@ -38,6 +38,7 @@ class Facts(NamedTuple):
     warnings: tuple[str, ...]
     files: tuple[ChangedFile, ...]
     by_path: Mapping[str, ChangedFile]
+    links: tuple[ChangedFile, ...]
     listing: tuple[str, ...]
     trivial: frozenset[str]
     owners: Mapping[str, str]
@@ -75,6 +76,7 @@ def gather(
         warnings=tuple(_warnings(policy, warning)),
         files=files,
         by_path={file.path: file for file in files},
+        links=tuple(file for file in files if file.is_link),
         listing=listed([file.shown for file in files[: SHOWN + 1]], len(files)),
         trivial=trivial,
         owners=owners,

@@ -12,7 +12,7 @@ from bkgen.changes import ChangesNotAsked, UnknownChanges
 from bkgen.decide.decision import RULES, Decision, Evidence, RuleOutcome
 from bkgen.decide.facts import SHOWN, Facts, listed
 from bkgen.decide.policy import REGULAR, widening_labels
-from bkgen.globs import Patterns
+from bkgen.globs import Paths, Patterns
 from bkgen.spec.steps import When
 
 SETTINGS = "bkgen.yml"
@@ -254,7 +254,20 @@ def _claims(subject: Subject, facts: Facts) -> bool:
     # they belong to somebody else would be a wrong skip.
     paths = [when.paths for _, when in subject.chain if when.paths is not None]
     files = facts.all_paths if subject.include_trivial else facts.weighty_paths
-    return bool(paths) and all(files.first_match(Patterns(patterns)) for patterns in paths)
+    return bool(paths) and all(_first_match(files, patterns, facts) for patterns in paths)
+
+
+def _first_match(files: Paths, patterns: tuple[str, ...], facts: Facts) -> tuple[str, str] | None:
+    return files.first_match(Patterns(patterns)) or _inside_link(patterns, facts)
+
+
+def _inside_link(patterns: tuple[str, ...], facts: Facts) -> tuple[str, str] | None:
+    # What changed inside a moved submodule or behind a symlink is not in the list: only the link is.
+    for file in facts.links:
+        for pattern in patterns:
+            if pattern.removeprefix("./").removeprefix("/").startswith(f"{file.path}/"):
+                return file.path, pattern
+    return None
 
 
 def _paths(subject: Subject, facts: Facts) -> Decision | None:
@@ -263,7 +276,7 @@ def _paths(subject: Subject, facts: Facts) -> Decision | None:
     for path, when in subject.chain:
         if when.paths is None:
             continue
-        found = files.first_match(Patterns(when.paths))
+        found = _first_match(files, when.paths, facts)
         if found is None:
             return Decision(
                 "SKIP",

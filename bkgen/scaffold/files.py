@@ -61,6 +61,7 @@ def write_page(root: Path, page: Page) -> None:
     """
     place = root / page.path
     with translated(page.path):
+        place.parent.mkdir(parents=True, exist_ok=True)
         mode = stat.S_IMODE(place.stat().st_mode) if place.exists() else new_mode(0o666)
         write_whole(place, page.after, mode)
 
