@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import stat
 import subprocess
 import sys
@@ -106,6 +105,20 @@ def test_docs_writes_a_page_a_suite_and_the_upload_step_once(cli: Cli, root: Pat
     assert docs(cli, root) == Result(0, "", "")
     assert state(root) == before
     assert docs(cli, root, "--check") == Result(0, "", "")
+
+
+def test_a_repository_without_suites_gets_the_upload_step(cli: Cli, tmp_path: Path) -> None:
+    root = folder(tmp_path / "bare", {"bkgen.yml": "tests_dir: ci/gpu\n"})
+    assert docs(cli, root).err == "ci/gpu/buildkite-pipeline.yml: written\n"
+    assert docs(cli, root, "--check") == Result(0, "", "")
+
+
+def test_the_profile_of_the_upload_step_counts_as_used(tmp_path: Path) -> None:
+    upload = "  tools: {image: 'example.com/bkgen:1'}\n"
+    idle = checkrepo.checked(tmp_path / "idle", {"bkgen.yml": checkrepo.SETTINGS + upload}, git=False)
+    assert [one.code for one in idle] == ["unused-profile"]
+    named = {"bkgen.yml": checkrepo.SETTINGS + upload + "upload_profile: tools\n"}
+    assert checkrepo.checked(tmp_path / "named", named, git=False) == ()
 
 
 def test_named_suites_alone_get_their_page(cli: Cli, root: Path) -> None:
@@ -369,14 +382,12 @@ def test_what_comes_next_is_said(cli: Cli, tmp_path: Path) -> None:
     assert "paths.test.yml" not in again
 
 
-def test_the_modes_follow_the_umask(tmp_path: Path) -> None:
-    root = folder(tmp_path / "repo")
-    done = subprocess.run(
-        ["bash", "-c", 'umask 027 && exec "$0" -m bkgen new demo', sys.executable],
-        cwd=root, env=environ(tmp_path), capture_output=True, text=True,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
+def test_the_modes_follow_the_umask(cli: Cli, root: Path) -> None:
+    before = os.umask(0o027)
+    try:
+        assert new(cli, root, "demo").code == 0
+    finally:
+        os.umask(before)
     made = root / "k3_tests/demo"
     modes = {path.name: oct(stat.S_IMODE(path.stat().st_mode)) for path in [made, *made.iterdir()]}
     assert modes == {"demo": "0o750", "run.sh": "0o750", "pipeline.yml": "0o640", "BK_WEB_SETUP.md": "0o640"}
-    shutil.rmtree(made)

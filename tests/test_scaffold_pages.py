@@ -259,7 +259,7 @@ def test_long_lists_of_steps_are_cut() -> None:
 
 # -- conditions ----------------------------------------------------------------------------------------------
 
-POLICY = Settings.model_validate(yaml.safe_load(SETTINGS)).policy
+KNOWN = Settings.model_validate(yaml.safe_load(SETTINGS))
 
 
 @pytest.mark.parametrize(
@@ -283,7 +283,7 @@ POLICY = Settings.model_validate(yaml.safe_load(SETTINGS)).policy
     ],
 )  # fmt: skip
 def test_the_condition_is(when: Mapping[str, object], expected: str | None) -> None:
-    assert condition(When.model_validate(when), POLICY) == expected
+    assert condition(When.model_validate(when), KNOWN.policy) == expected
 
 
 @pytest.mark.parametrize(
@@ -299,7 +299,7 @@ def test_the_condition_is(when: Mapping[str, object], expected: str | None) -> N
     ],
 )
 def test_branches_in_the_condition_are(branches: list[str], expected: str) -> None:
-    found = condition(When.model_validate({"labels": ["long"], "branches": branches}), POLICY)
+    found = condition(When.model_validate({"labels": ["long"], "branches": branches}), KNOWN.policy)
     assert found is not None
     _, separator, rest = found.partition('"weekly-please" || ')
     assert rest == expected
@@ -346,10 +346,9 @@ def test_a_condition_never_holds_back_what_would_be_admitted(
         pull_request=None if is_push else 1,
         labels=() if is_push else tuple(labels),
     )
-    settings = Settings.model_validate(yaml.safe_load(SETTINGS))
-    facts = gather(build, settings, (), ChangesNotAsked("all"), Selection())
+    facts = gather(build, KNOWN, (), ChangesNotAsked("all"), Selection())
     admitted = decide(Subject("unit", "pipeline.yml", ((("when",), asked),)), facts).runs
-    text = condition(asked, settings.policy)
+    text = condition(asked, KNOWN.policy)
     if admitted:
         assert text is None or holds(text, list(build.labels), branch)
     if admitted and is_push and when["labels"]:
