@@ -126,7 +126,10 @@ def plan(suites: tuple[str, ...], as_json: bool, as_case: bool, **flags: Any) ->
 @build_options
 @click.option("--json", "as_json", is_flag=True, help="The same for programs.")
 def why(name: str, as_json: bool, **flags: Any) -> None:
-    """The whole decision: every rule in order, the deciding one, its place, what would turn it round."""
+    """Why a suite or step runs or is skipped.
+
+    Every rule in order, the deciding one with its evidence and its line, and what would turn it round.
+    """
     from bkgen.cli.explaining import run_why
 
     run_why(build_from(Flags(**flags), os.environ), Flags(**flags), name, as_json=as_json)
@@ -159,7 +162,7 @@ def schema(file: str | None) -> None:
 @click.option("--gpus", type=click.IntRange(min=0), help="GPUs of its pod; absent: one, where there are any.")
 @click.option("--labels", multiple=True, metavar="LABEL,…", help="Labels that it asks for.")
 def new(name: str, gpus: int | None, labels: tuple[str, ...]) -> None:
-    """A new suite from templates: run.sh, pipeline.yml, BK_WEB_SETUP.md."""
+    """A new suite: run.sh, pipeline.yml, BK_WEB_SETUP.md."""
     from bkgen.cli.scaffolding import run_new
 
     run_new(name, gpus, labels)
@@ -171,7 +174,10 @@ def new(name: str, gpus: int | None, labels: tuple[str, ...]) -> None:
     "--check", is_flag=True, help="Write nothing; print what differs, and end with 1 if anything does."
 )
 def docs(suites: tuple[str, ...], check: bool) -> int:
-    """Each suite's BK_WEB_SETUP.md and the upload step to paste, kept true; what authors wrote stays."""
+    """The setup pages and the upload step to paste.
+
+    Writes the generated parts of each BK_WEB_SETUP.md, and buildkite-pipeline.yml; what authors wrote stays.
+    """
     from bkgen.cli.scaffolding import run_docs
 
     return run_docs(suites, check=check)
@@ -180,7 +186,10 @@ def docs(suites: tuple[str, ...], check: bool) -> int:
 @bkgen.command()
 @click.argument("shell", type=click.Choice(["bash", "zsh", "fish"]))
 def completion(shell: str) -> None:
-    """The script for a shell that completes commands, options and suites: eval "$(bkgen completion bash)"."""
+    """The script with which a shell completes names.
+
+    For this shell alone: eval "$(bkgen completion bash)". For good: put that line into ~/.bashrc.
+    """
     from bkgen.cli.completion import run_completion
 
     run_completion(bkgen, shell)
