@@ -133,6 +133,22 @@ def _has(process: Path, wanted: bytes) -> bool:
         return False
 
 
+def waits_for(pid: int, name: str) -> bool:
+    """Whether a shell sleeps while a child of that name runs in front. A signal that comes between its fork and
+    its wait is noticed by bash only when the child has ended; a test that means the wait has to wait for it."""
+    states = {}
+    for entry in Path("/proc").iterdir():
+        if entry.name.isdigit():
+            try:
+                before, _, after = (entry / "stat").read_text().rpartition(") ")
+            except OSError:
+                continue
+            state, parent = after.split()[:2]
+            states[int(entry.name)] = (before.partition(" (")[2], state, int(parent))
+    child = any(comm == name and parent == pid for comm, _, parent in states.values())
+    return child and pid in states and states[pid][1] == "S"
+
+
 def until(true: Callable[[], bool], what: str, seconds: float = 20) -> None:
     """Waits for a condition; fails the test with `what` when it does not come."""
     end = time.monotonic() + seconds

@@ -9,7 +9,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.bash_tools import HARNESS, STRICT, bash, environment, run, stand_in, until, write_script
+from harness.bash_tools import (
+    HARNESS,
+    STRICT,
+    bash,
+    environment,
+    run,
+    stand_in,
+    until,
+    waits_for,
+    write_script,
+)
 
 CONTRACT = {
     "ask", "die", "free_port", "group", "log", "merge_base_branch", "on_exit", "require_command",
@@ -157,6 +167,7 @@ sleep 300
     with subprocess.Popen(["bash", script], cwd=tmp_path, env=env) as process:
         until((tmp_path / "inner").exists, "the script starts")
         until((tmp_path / "up").exists, "the script starts")
+        until(lambda: waits_for(process.pid, "sleep"), "a command runs in front")
         process.send_signal(signal.SIGTERM)
         assert process.wait(10) == -signal.SIGTERM
     assert (tmp_path / "cleaned").exists()

@@ -22,6 +22,7 @@ from harness.bash_tools import (
     marked,
     path_without,
     until,
+    waits_for,
     write_script,
 )
 
@@ -142,6 +143,7 @@ def test_a_killed_run_leaves_no_process_and_no_port(
     with process:
         until((tmp_path / "ready").exists, "the servers are ready")
         assert all(answers(port) for port in ports)
+        until(lambda: waits_for(process.pid, "sleep"), "the test runs in front")
         process.send_signal(number)
         process.communicate(timeout=30)
     assert process.returncode == -number
