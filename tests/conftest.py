@@ -30,3 +30,16 @@ def cli(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFi
 def pytest_addoption(parser: pytest.Parser) -> None:
     """`--update-golden` writes the goldens anew; the difference is then read like code."""
     parser.addoption("--update-golden", action="store_true", help="write tests/golden/*.json anew")
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """On CI everything was installed, so a test that is skipped there is a test that is missing."""
+    reporter = session.config.pluginmanager.get_plugin("terminalreporter")
+    if not os.environ.get("BKGEN_TESTS_SKIP_NOTHING") or reporter is None:
+        return
+    skipped = reporter.stats.get("skipped", [])
+    if skipped and session.exitstatus == pytest.ExitCode.OK:
+        reporter.write_line(f"{len(skipped)} tests were skipped, and nothing may be skipped here:", red=True)
+        for report in skipped:
+            reporter.write_line(f"  {report.nodeid}: {report.longrepr}")
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED

@@ -30,7 +30,10 @@ def loading(text: str | bytes, settings: str | bytes | None = None) -> Any:
     return load_configuration(Files(files))
 
 
-def message(text: str | bytes, settings: str | bytes | None = None) -> str:
+BARE = "profiles: {default: {gpu_resource: nvidia.com/gpu}, bare: {}}\n"
+
+
+def message(text: str | bytes, settings: str | bytes | None = BARE) -> str:
     with pytest.raises(UserError) as error:
         loading(text, settings)
     return str(error.value)
@@ -102,6 +105,7 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "scratch that is not declared": ("pod: {scratch: /scratch}\n", "the settings declare no scratch"),
     "only negative patterns": ('when: {paths: ["!docs/**"]}\n', "when.paths"),
     "an empty pattern": ('when: {paths: [""]}\n', "when.paths[0]"),
+    "GPUs of a profile that knows none": ("pod: {profile: bare, gpus: 1}\n", "how a GPU is asked for"),
     "a mount of two sources": ("pod: {mounts: [{name: a, mount_path: /a, claim: x, secret: y}]}\n", "the mount has 2 sources"),
     "a mount of no source": ("pod: {mounts: [{name: a, mount_path: /a}]}\n", "the mount has no source"),
     "a secret without a key": ("pod: {secrets: {A: hf}}\n", "does not name a secret and its key"),

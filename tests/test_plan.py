@@ -187,6 +187,18 @@ def test_a_group_without_selected_steps_goes() -> None:
     assert step_verdicts(plan([suite("x", steps=steps)], ["z"]))["x-g"].startswith("SKIP")
 
 
+def test_a_group_runs_where_one_of_its_steps_does() -> None:
+    inner = cmd(key="a", when={"include_trivial": True})
+    made = step_verdicts(plan([suite("x", steps=[{"group": "g", "steps": [inner, cmd(key="b")]}])], ["docs/a.md"]))
+    assert made == {"x-g": "RUN default", "a": "RUN default", "b": "SKIP only-trivial"}
+
+
+def test_a_suite_of_nothing_but_a_block_does_not_run() -> None:
+    (planned,) = plan([suite("x", steps=[{"block": "Go?"}])], ["z"]).suites
+    assert not planned.decision.runs
+    assert planned.decision.reason == "no step that it orders or holds is left"
+
+
 def test_more_gpus_and_longer_steps_go_first_and_ties_by_name() -> None:
     def sized(name: str, gpus: int, expected: int):
         return suite(name, pod={"gpus": gpus}, steps=[cmd(expected_minutes=expected)])

@@ -127,5 +127,5 @@ def _planned(suite: Suite, steps: list[PlannedStep]) -> PlannedSuite:
     elif work:
         decision = work[0].decision
     else:
-        decision = steps[0].decision
+        decision = kept[0].decision
     return PlannedSuite(suite, suite_key(suite), decision, tuple(kept))

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from bkgen.errors import Diagnostic, did_you_mean, dotted
 from bkgen.globs import faults
 from bkgen.spec.clashes import clashes
+from bkgen.spec.merge import merged_pod
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, When
@@ -71,6 +72,8 @@ def suite_problems(suite: Suite, settings: Settings) -> Iterator[Diagnostic]:
     yield from _when_problems(suite, settings, ("when",), suite.spec.when)
     if isinstance(suite.spec.pod, Pod):
         yield from _pod_problems(suite, settings, ("pod",), suite.spec.pod)
+    if suite.spec.steps is None:
+        yield from _gpu_problems(suite, settings, (), CommandStep.model_construct())
     for path, step in walk(suite):
         if isinstance(step, SelectableStep) and step.when is not None:
             yield from _when_problems(suite, settings, (*path, "when"), step.when)
@@ -94,6 +97,7 @@ def _command_problems(
         yield from _pod_problems(suite, settings, (*path, "pod"), step.pod)
     if isinstance(step.retry, str):
         yield from _unknown(source, (*path, "retry"), "retry preset", [step.retry], settings.retries)
+    yield from _gpu_problems(suite, settings, path, step)
     for name, mirror in (step.mirrors or {}).items():
         yield from _unknown(source, (*path, "mirrors", name), "profile", [name], settings.profiles)
         if isinstance(mirror.pod, Pod):
@@ -101,6 +105,25 @@ def _command_problems(
         if mirror.when is not None:
             yield from _when_problems(suite, settings, (*path, "mirrors", name, "when"), mirror.when)
     yield from clashes(source, path, step)
+
+
+def _gpu_problems(suite: Suite, settings: Settings, path: Path, step: CommandStep) -> Iterator[Diagnostic]:
+    pod = merged_pod(suite.spec, step)
+    if not isinstance(pod, Pod) or not pod.gpus:
+        return
+    name = pod.profile or settings.profile_name
+    profile = settings.profiles.get(name)
+    if profile is None or not profile.pod or profile.gpu_resource or profile.claim_template:
+        return
+    own = isinstance(step.pod, Pod) and step.pod.gpus is not None
+    place = (*path, "pod", "gpus") if own else ("pod", "gpus")
+    yield Diagnostic(
+        "spec-no-gpu-resource",
+        f"the profile '{name}' does not say how a GPU is asked for, so the pod would get none",
+        f"give the profile a gpu_resource such as nvidia.com/gpu, or name another profile than '{name}'",
+        suite.source.position(place),
+        dotted(place),
+    )
 
 
 def _pod_problems(suite: Suite, settings: Settings, path: Path, pod: Pod) -> Iterator[Diagnostic]:

@@ -84,6 +84,11 @@ SPEC: tuple[Code, ...] = (
         "It would pass without testing anything.",
     ),
     error(
+        "spec-no-gpu-resource",
+        "GPUs of a profile that has none",
+        "The pod would run without the GPU it asks for.",
+    ),
+    error(
         "spec-reserved",
         "Something that does not work yet",
         "The word is reserved, and says so rather than being ignored.",
