@@ -93,7 +93,8 @@ shard_status "$status" python3 -m pytest -p no:cacheprovider "$@"
 """
 
 
-@pytest.mark.parametrize("by", ["pytest-split", pytest.param("pytest-shard", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("by", ["pytest-split", "pytest-shard"])
 def test_a_run_sh_with_two_shards_runs_each_test_once(by: str, env: dict[str, str], tmp_path: Path) -> None:
     write_tests(tmp_path / "t")
     script = write_script(tmp_path / "run.sh", RUN_SH)
@@ -216,6 +217,7 @@ SELECTIONS = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("selection", "status", "message"), SELECTIONS.values(), ids=SELECTIONS)
 def test_with_real_pytest_only_a_planned_empty_shard_passes(
     selection: str, status: int, message: str, env: dict[str, str], tmp_path: Path
