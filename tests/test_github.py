@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import socket
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from email.utils import formatdate
 from typing import Any
 
@@ -87,32 +87,32 @@ def test_a_404_without_a_token_proposes_one(server: GitHubServer) -> None:
         client(server, token=None).checks(COMMIT)
 
 
-NOW = time.time()
-UNAVAILABLE = {
-    "500": (Answer(500), None),
-    "502 from a proxy": (Answer(502, body=b"<html>bad gateway</html>"), None),
-    "503 that names a time": (Answer(503, {"Retry-After": "3"}), 3),
-    "429": (Answer(429, {"Retry-After": "17"}), 17),
-    "429 with a date": (Answer(429, {"Retry-After": formatdate(NOW + 3600, usegmt=True)}), 3600),
-    "429 with an odd time": (Answer(429, {"Retry-After": "soon"}), 60),
-    "403 with the limit used up": (
-        Answer(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(NOW) + 900)}),
-        900,
-    ),
-    "403 for a secondary limit": (
-        Answer(403, body={"message": "You have exceeded a secondary rate limit"}),
-        60,
-    ),
-    "an answer that is no JSON": (Answer(200, body=b"<html>"), None),
-    "an answer that breaks off": (Answer(200, {"Content-Length": "999"}, body=b"{"), None),
-    "another protocol": (Answer(200, {"Transfer-Encoding": "chunked"}, body=b"zebra"), None),
-}
+def unavailable(now: float) -> dict[str, tuple[Answer, float | None]]:
+    """Answers that may pass, and how many seconds after `now` they ask to be left alone."""
+    return {
+        "500": (Answer(500), None),
+        "502 from a proxy": (Answer(502, body=b"<html>bad gateway</html>"), None),
+        "503 that names a time": (Answer(503, {"Retry-After": "3"}), 3),
+        "429": (Answer(429, {"Retry-After": "17"}), 17),
+        "429 with a date": (Answer(429, {"Retry-After": formatdate(now + 3600, usegmt=True)}), 3600),
+        "429 with an odd time": (Answer(429, {"Retry-After": "soon"}), 60),
+        "403 with the limit used up": (
+            Answer(403, {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(now) + 900)}),
+            900,
+        ),
+        "403 for a secondary limit": (
+            Answer(403, body={"message": "You have exceeded a secondary rate limit"}),
+            60,
+        ),
+        "an answer that is no JSON": (Answer(200, body=b"<html>"), None),
+        "an answer that breaks off": (Answer(200, {"Content-Length": "999"}, body=b"{"), None),
+        "another protocol": (Answer(200, {"Transfer-Encoding": "chunked"}, body=b"zebra"), None),
+    }
 
 
-@pytest.mark.parametrize(("answer", "seconds"), UNAVAILABLE.values(), ids=UNAVAILABLE)
-def test_what_may_pass_says_how_long_to_keep_still(
-    server: GitHubServer, answer: Answer, seconds: float | None
-) -> None:
+@pytest.mark.parametrize("case", unavailable(0))
+def test_what_may_pass_says_how_long_to_keep_still(server: GitHubServer, case: str) -> None:
+    answer, seconds = unavailable(time.time())[case]
     server.always = answer
     with pytest.raises(GitHubUnavailable) as caught:
         client(server).checks(COMMIT)
@@ -121,6 +121,26 @@ def test_what_may_pass_says_how_long_to_keep_still(
     else:
         assert caught.value.retry_after == pytest.approx(seconds, abs=30)
     assert TOKEN not in str(caught.value)
+
+
+# Headers that name a moment are made when the test runs: a long run would come too late for an earlier one.
+MOMENTS = {
+    "429 with a date": (429, lambda moment: {"Retry-After": formatdate(moment, usegmt=True)}),
+    "403 with the limit used up": (
+        403,
+        lambda moment: {"X-RateLimit-Remaining": "0", "X-RateLimit-Reset": str(int(moment))},
+    ),
+}
+
+
+@pytest.mark.parametrize(("code", "headers"), MOMENTS.values(), ids=MOMENTS)
+def test_a_moment_is_told_as_the_seconds_until_then(
+    server: GitHubServer, code: int, headers: Callable[[float], dict[str, str]]
+) -> None:
+    server.always = Answer(code, headers(time.time() + 900))
+    with pytest.raises(GitHubUnavailable) as caught:
+        client(server).checks(COMMIT)
+    assert caught.value.retry_after == pytest.approx(900, abs=30)
 
 
 @pytest.mark.parametrize("answer", [Answer(hangs=True), Answer(trickles=True)], ids=["hangs", "trickles"])
