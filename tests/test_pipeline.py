@@ -280,6 +280,12 @@ def test_a_native_group_keeps_its_attributes() -> None:
         ("echo $$$(KNOWN)", "echo $$$$$$(KNOWN)"),
         ("echo ${A%.py} $'x' $", "echo ${A%.py} $'x' $"),
         ("$(KNOWN)$(OTHER)", "$$(KNOWN)$(OTHER)"),
+        # All up to the first bracket is one name that nothing has, and comes back as it is.
+        ("echo $(ps -p $$) $$", "echo $(ps -p $$) $$$$"),
+        ("echo $(cat $(KNOWN)) $(KNOWN)", "echo $(cat $(KNOWN)) $$(KNOWN)"),
+        ("case $(x in a) $$", "case $(x in a) $$$$"),
+        ("echo $(( $$ %2", "echo $(( $$$$ %2"),
+        ("echo $é", "echo $$é"),
     ],
 )
 def test_a_command_survives_the_kubelet(command: str, sent: str) -> None:
@@ -289,29 +295,27 @@ def test_a_command_survives_the_kubelet(command: str, sent: str) -> None:
 
 def kubelet(value: str, known: dict[str, str]) -> str:
     """What the kubelet does to an environment value. Source: Kubernetes' third_party/forked/golang/expansion."""
-    out, at = "", 0
-    while at < len(value):
-        if value[at] == "$" and at + 1 < len(value):
-            following = value[at + 1]
-            if following == "$":
-                out, at = out + "$", at + 2
-                continue
-            end = value.find(")", at)
-            if following == "(" and end > 0:
-                name = value[at + 2 : end]
-                out, at = out + known.get(name, f"$({name})"), end + 1
-                continue
-            if following == "(":
-                out, at = out + "$(", at + 2
-                continue
-        out, at = out + value[at], at + 1
-    return out
+    text, out, at = value.encode(), b"", 0
+    while at < len(text):
+        following = text[at + 1 : at + 2]
+        end = text.find(b")", at)
+        if text[at : at + 1] != b"$" or not following:
+            out, at = out + text[at : at + 1], at + 1
+        elif following == b"(" and end > 0:
+            name = text[at + 2 : end].decode()
+            out, at = out + known.get(name, f"$({name})").encode(), end + 1
+        elif following == b"$":
+            out, at = out + b"$", at + 2
+        else:
+            # Go's string(byte): the byte as a code point.
+            out, at = out + b"$" + chr(following[0]).encode(), at + 2
+    return out.decode(errors="replace")
 
 
 @given(
     st.lists(
         st.sampled_from(
-            ["$", "$$", "(", ")", "K", "$(K)", "$(L)", "BUILDKITE_X", "$(BUILDKITE_X)", "\\", " ", "é"]
+            ["$", "$$", "$(", "(", ")", "K", "$(K)", "$(L)", "BUILDKITE_X", "$(BUILDKITE_X)", "\\", " ", "é"]
         ),
         max_size=12,
     ).map("".join)

@@ -6,8 +6,9 @@ import re
 
 from bkgen.buildkite import BuiltPod
 
-_REFERENCE = re.compile(r"\$\(([-._a-zA-Z][-._a-zA-Z0-9]*)\)")
-_RUN = re.compile(r"\$+")
+# Two dollars or more; a closed reference, whatever stands in it; a dollar before what is not ASCII.
+_EXPANDED = re.compile(r"\$\$+|\$\(([^)]*)\)|\$(?=[^\x00-\x7f])")
+_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
 _INJECTED = re.compile(r"(?:BUILDKITE_|KUBERNETES_).*|.*_SERVICE_(?:HOST|PORT).*|.*_PORT(?:_.*)?")
 
 
@@ -20,19 +21,20 @@ def for_kubelet(command: str, pod: BuiltPod) -> str:
     """The text that the kubelet turns back into `command`.
 
     In a pod the command is the value of a container's environment variable, in which `$$` becomes `$`
-    and `$(NAME)` the value of a variable that the container knows. Source: Kubernetes, EnvVar.
+    and `$(NAME)` the value of a variable that the container knows. Everything up to the first `)` is the
+    name; with a name that is not known, all of it stays as it is, dollars included. Source: Kubernetes,
+    EnvVar and third_party/forked/golang/expansion.
     """
 
-    def escaped(run: re.Match[str]) -> str:
-        dollars = run[0]
-        if len(dollars) > 1:
-            return dollars * 2
-        reference = _REFERENCE.match(command, run.start())
-        if reference and _is_known(reference[1], pod):
-            return "$$"
-        return dollars
+    def escaped(found: re.Match[str]) -> str:
+        text, name = found[0], found[1]
+        if name is not None:
+            known = _NAME.fullmatch(name) is not None and _is_known(name, pod)
+            return f"${text}" if known else text
+        # The kubelet reads bytes: after a dollar it turns the first byte of é into a character of its own.
+        return text * 2
 
-    return _RUN.sub(escaped, command)
+    return _EXPANDED.sub(escaped, command)
 
 
 def _is_known(name: str, pod: BuiltPod) -> bool:
