@@ -1,12 +1,11 @@
-"""Run the command line given as arguments, then say the peak of this process's memory in kB."""
+"""Run the command line given as arguments, then say the peak of its memory in kB."""
 
 from __future__ import annotations
 
 import resource
+import subprocess
 import sys
 
-from bkgen.cli.entry import run
-
-status = run(sys.argv[1:])
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, file=sys.stderr)
-sys.exit(status)
+done = subprocess.run([sys.executable, "-m", "bkgen", *sys.argv[1:]], check=False)
+print(resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss, file=sys.stderr)
+sys.exit(done.returncode)
