@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-from bkgen.globs import Paths, Patterns, faults, syntax
-from bkgen.globs.faults import _are_plainly_sound, _each_fault
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
+from bkgen.globs import Paths, Patterns, faults, syntax
+from bkgen.globs.faults import _are_plainly_sound, _each_fault
 
 
 class Case(NamedTuple):

@@ -6,7 +6,6 @@ import json
 
 import pytest
 import yaml
-from decisions import Files
 
 from bkgen.build import Build
 from bkgen.changes import ChangesNotAsked
@@ -15,6 +14,7 @@ from bkgen.decide.facts import Selection
 from bkgen.errors import Diagnostic, UserError
 from bkgen.generate.phases import generate
 from bkgen.verify.catalogue import Rule, as_steps, rules
+from decisions import Files
 
 FILE = "k3_tests/unit/pipeline.yml"
 # A suite of several steps is a group, so a wait of one suite never stands outside a group.

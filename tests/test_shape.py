@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 import yaml
-from decisions import Files
 
 from bkgen.config.load import load_configuration
 from bkgen.pods.build import build_pod
 from bkgen.spec.pod import Pod
+from decisions import Files
 
 ROOT = Path(__file__).parents[1]
 SOURCES = sorted((ROOT / "bkgen").rglob("*.py"))

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import click  # noqa: F401 - imported for what the import costs
 import git
-from pydantic import BaseModel  # noqa: F401 - the package alone loads nothing
 import yaml
+from pydantic import BaseModel  # noqa: F401 - the package alone loads nothing
 
 
 def main() -> None:
