@@ -43,3 +43,11 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         for report in skipped:
             reporter.write_line(f"  {report.nodeid}: {report.longrepr}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests of shell scripts start some ten processes each, so they stand beside the quick ones."""
+    shell = {Path(__file__).with_name("harness"), Path(__file__).with_name("suites")}
+    for item in items:
+        if shell & set(item.path.parents):
+            item.add_marker(pytest.mark.slow)

@@ -11,6 +11,8 @@ from typing import Any
 
 import pytest
 
+pytestmark = pytest.mark.slow  # the official client takes seconds to load, and there are two of them
+
 ROOT = Path(__file__).parents[1]
 PREVIOUS = ROOT / ".cache/kubernetes-previous"
 PINNED = "1.34"

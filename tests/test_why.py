@@ -148,7 +148,7 @@ MP = ["--label", "run-ci-mp"]
         ),
         pytest.param(
             "unit/short", ["--changed", "lib/x.py", *MP],
-            "unit/short: SKIP, none of the 1 changed files matches its paths",
+            "unit/short: SKIP, the changed file does not match its paths",
             ["decides no changed file matches the paths", "rule paths-miss",
              "where k3_tests/unit/pipeline.yml:2:3: when.paths", "files lib/x.py"],
             id="paths that miss",
@@ -263,7 +263,7 @@ def test_a_step_that_was_pulled_in_says_who_wanted_it_up_to_the_first() -> None:
     wanted = out.split("\nwanted by\n")[1].split("\n\n")[0]
     assert wanted.splitlines() == [
         "  image/image  k3_tests/image/pipeline.yml:3:35: steps[0].depends_on",
-        "      test/test depends on it (alone it would be skipped: none of the 1 changed files matches its paths)",
+        "      test/test depends on it (alone it would be skipped: the changed file does not match its paths)",
         "  test/test  k3_tests/test/pipeline.yml:3:34: steps[0].depends_on",
         "      src/core.py matches src/**",
     ]

@@ -59,10 +59,11 @@ def run_plan_as_case(build: Build, flags: Flags, names: tuple[str, ...]) -> None
 def shown_plan(generation: Generation, json_wanted: bool) -> str:
     """The plan for whoever reads standard output."""
     from bkgen.report.json_form import plan_json
-    from bkgen.report.table import coloured_table, plain_table
+    from bkgen.report.table import plain_table, terminal_table
 
     if json_wanted:
         return as_json(plan_json(generation.plan, generation.diagnostics))
-    if sys.stdout.isatty() and "NO_COLOR" not in os.environ:
-        return coloured_table(generation.plan, shutil.get_terminal_size((100, 24)).columns)
+    if sys.stdout.isatty():
+        width = shutil.get_terminal_size((100, 24)).columns
+        return terminal_table(generation.plan, width, colour="NO_COLOR" not in os.environ)
     return plain_table(generation.plan)

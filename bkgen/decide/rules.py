@@ -281,7 +281,9 @@ def _paths(subject: Subject, facts: Facts) -> Decision | None:
             return Decision(
                 "SKIP",
                 "paths-miss",
-                f"none of the {len(facts.files)} changed files matches its paths",
+                f"none of the {len(facts.files)} changed files matches its paths"
+                if len(facts.files) != 1
+                else "the changed file does not match its paths",
                 Evidence(facts.listing, field=(*path, "paths"), source=subject.source),
                 f"put the label {facts.settings.filter.force_label} on the pull request, "
                 "or widen when.paths if these files matter to it",

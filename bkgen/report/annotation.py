@@ -11,8 +11,8 @@ from collections.abc import Iterable, Sequence
 
 from bkgen.errors import Diagnostic
 from bkgen.plan.planned import Plan, PlannedSuite
-from bkgen.report.figures import figures
-from bkgen.report.table import compared, totals
+from bkgen.report.figures import counted, figures
+from bkgen.report.table import brief, compared, totals
 
 MOST_ROWS = 200
 _OBEYED = re.compile(r"[^A-Za-z0-9 .,;/()=+\-–…’àéüöä×→%'\"?]")
@@ -42,11 +42,12 @@ def annotation(plan: Plan, diagnostics: Iterable[Diagnostic] = ()) -> str:
     if warnings:
         parts += [*(f"- :warning: {escaped(warning)}" for warning in warnings[:50]), ""]
     if plan.selected:
-        parts += [_table(("Runs", "Jobs", "Why"), map(_run_row, plan.selected)), ""]
+        parts += [_table(("Runs", "Jobs", "Why"), (_run_row(plan, planned) for planned in plan.selected)), ""]
     skipped = [planned for planned in plan.suites if not planned.decision.runs]
     if skipped:
-        table = _table(("Skipped", "Rule", "Why", "What would run it"), map(_skip_row, skipped))
-        summary = f"<summary>{len(skipped)} suites skipped</summary>"
+        rows = (_skip_row(plan, planned) for planned in skipped)
+        table = _table(("Skipped", "Rule", "Why", "What would run it"), rows)
+        summary = f"<summary>{counted(len(skipped), 'suite')} skipped</summary>"
         parts += [f"<details{' open' if plan.is_empty else ''}>{summary}", "", table, "", "</details>", ""]
     parts.append(escaped(totals(plan)))
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -56,17 +57,19 @@ def _headline(plan: Plan) -> str:
     if plan.is_empty:
         return "Nothing to test: every suite is skipped"
     total = figures(plan)
-    return f"{total.suites} of {total.suites + total.skipped} suites run, {total.jobs} jobs"
+    every = total.suites + total.skipped
+    runs = "runs" if total.suites == 1 else "run"
+    return f"{total.suites} of {counted(every, 'suite')} {runs}, {counted(total.jobs, 'job')}"
 
 
-def _run_row(planned: PlannedSuite) -> tuple[str, ...]:
+def _run_row(plan: Plan, planned: PlannedSuite) -> tuple[str, ...]:
     jobs = sum(step.jobs for step in planned.selected if step.is_work)
-    return planned.suite.name, str(jobs), planned.decision.reason
+    return planned.suite.name, str(jobs), brief(plan, planned)
 
 
-def _skip_row(planned: PlannedSuite) -> tuple[str, ...]:
+def _skip_row(plan: Plan, planned: PlannedSuite) -> tuple[str, ...]:
     decision = planned.decision
-    return planned.suite.name, decision.rule, decision.reason, decision.remedy
+    return planned.suite.name, decision.rule, brief(plan, planned), decision.remedy
 
 
 def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:

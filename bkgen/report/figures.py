@@ -91,3 +91,8 @@ def minutes(value: float) -> str:
     """`14 min` or `2 h 05 min`."""
     whole = round(value)
     return f"{whole} min" if whole < 60 else f"{whole // 60} h {whole % 60:02d} min"
+
+
+def counted(number: float, what: str) -> str:
+    """`1 suite`, `2 suites`."""
+    return f"{number:g} {what}" if number == 1 else f"{number:g} {what}s"

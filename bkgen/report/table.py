@@ -1,4 +1,4 @@
-"""The plan as a table: colours on a terminal, plain columns everywhere else."""
+"""The plan as a table: folded to the width of a terminal, plain columns everywhere else."""
 
 from __future__ import annotations
 
@@ -6,17 +6,26 @@ from collections.abc import Iterable, Sequence
 
 from bkgen.changes import ChangeSet, UnknownChanges, printable
 from bkgen.plan.planned import Plan, PlannedSuite
-from bkgen.report.figures import figures, minutes
+from bkgen.report.figures import counted, figures, minutes
 
 HEAD = ("verdict", "suite", "steps", "jobs", "GPUs", "minutes", "why")
 
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:
     """One row a suite: verdict, name, steps, jobs, GPUs, minutes, reason."""
-    return [_row(planned) for planned in plan.suites]
+    return [_row(plan, planned) for planned in plan.suites]
 
 
-def _row(planned: PlannedSuite) -> tuple[str, ...]:
+def brief(plan: Plan, planned: PlannedSuite) -> str:
+    """The reason without what `compared` has said for all suites: the policy's, or why nothing is known."""
+    facts = plan.facts
+    reason = planned.decision.reason.removesuffix(f": {facts.policy.reason}")
+    if isinstance(facts.changes, UnknownChanges):
+        reason = reason.removesuffix(f": {facts.changes.reason}")
+    return reason
+
+
+def _row(plan: Plan, planned: PlannedSuite) -> tuple[str, ...]:
     work = [step for step in planned.steps if step.is_work]
     running = [step for step in work if step.decision.runs]
     counted = running or work
@@ -30,7 +39,7 @@ def _row(planned: PlannedSuite) -> tuple[str, ...]:
         str(sum(step.jobs for step in counted)),
         str(gpus) if gpus else "–",
         f"{expected:g}" if expected else "–",
-        planned.decision.reason,
+        brief(plan, planned),
     )
 
 
@@ -53,14 +62,22 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) ->
 
 def plain_table(plan: Plan) -> str:
     """The plan as plain text, with what was compared above and the totals below."""
-    return f"{compared(plan)}\n\n{aligned(HEAD, rows(plan), right=frozenset({2, 3, 4, 5}))}\n{totals(plan)}\n"
+    table = aligned(HEAD, rows(plan), right=frozenset({2, 3, 4, 5})) if plan.suites else _no_suites(plan)
+    return f"{compared(plan)}\n\n{table}\n{totals(plan)}\n"
+
+
+def _no_suites(plan: Plan) -> str:
+    return (
+        f"there is no suite in {plan.facts.settings.tests_dir}\n"
+        "  hint: `bkgen new NAME` makes one; tests_dir in bkgen.yml names another directory\n"
+    )
 
 
 def compared(plan: Plan) -> str:
     """What the changes were found by, in one line, and the policy in a second."""
     changes = plan.facts.changes
     if isinstance(changes, ChangeSet):
-        found = f"{len(changes.files)} changed files: {changes.description}"
+        found = f"{counted(len(changes.files), 'changed file')}: {changes.description}"
     elif isinstance(changes, UnknownChanges):
         found = f"changes unknown: {changes.reason}"
     else:
@@ -72,22 +89,27 @@ def compared(plan: Plan) -> str:
 def totals(plan: Plan) -> str:
     """The sums in one line."""
     total = figures(plan)
+    runs = "runs" if total.suites == 1 else "run"
     text = (
-        f"{total.suites} suites run, {total.skipped} are skipped: {total.steps} steps, {total.jobs} jobs, "
-        f"{total.gpu_minutes:g} GPU minutes planned, {total.gpu_minutes_saved:g} saved, "
+        f"{counted(total.suites, 'suite')} {runs}, {total.skipped} {'is' if total.skipped == 1 else 'are'} "
+        f"skipped: {counted(total.steps, 'step')}, {counted(total.jobs, 'job')}, "
+        f"{counted(total.gpu_minutes, 'GPU minute')} planned, {total.gpu_minutes_saved:g} saved, "
         f"longest path {minutes(total.longest_path_minutes)}"
     )
     if total.without_expectation:
-        text += f" ({total.without_expectation} GPU steps say no expected_minutes)"
+        says = "says" if total.without_expectation == 1 else "say"
+        text += f" ({counted(total.without_expectation, 'GPU step')} {says} no expected_minutes)"
     return text
 
 
-def coloured_table(plan: Plan, width: int) -> str:
-    """The same for a terminal of `width` columns."""
+def terminal_table(plan: Plan, width: int, *, colour: bool) -> str:
+    """The same for a terminal of `width` columns: a long reason goes on below itself."""
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
+    if not plan.suites:
+        return plain_table(plan)
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column, name in enumerate(HEAD):
         table.add_column(name, justify="right" if column in {2, 3, 4, 5} else "left", overflow="fold")
@@ -96,11 +118,13 @@ def coloured_table(plan: Plan, width: int) -> str:
         table.add_row(
             *(Text(cell, style=style if column in {0, 1} else "") for column, cell in enumerate(row))
         )
-    console = Console(width=width, force_terminal=True, highlight=False)
+    console = Console(
+        width=width, force_terminal=True, color_system="standard" if colour else None, highlight=False
+    )
     with console.capture() as capture:
         console.print(Text(compared(plan), style="dim"))
         console.print()
         console.print(table)
         console.print()
         console.print(Text(totals(plan), style="bold"))
-    return capture.get()
+    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
