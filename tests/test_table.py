@@ -1,0 +1,114 @@
+"""The plan for people: a table that fits a terminal, numbers that agree with their nouns, nothing said twice."""
+
+from __future__ import annotations
+
+import pytest
+
+from bkgen.changes import UnknownChanges
+from bkgen.plan.planned import Plan
+from bkgen.report.annotation import annotation
+from bkgen.report.table import plain_table, rows, terminal_table, totals
+from decisions import plan, settings, suite
+
+GIVEN = settings(
+    policy={"labels": {"long": "takes long"}}, profiles={"h200": {"gpu_resource": "nvidia.com/gpu"}}
+)
+STEP = {"command": "./run.sh", "pod": {"gpus": 1}}
+OPEN = suite("open", steps=[{**STEP, "expected_minutes": 10}])
+LABELLED = suite("labelled", when={"labels": ["long"]})
+NARROW = suite("narrow", when={"paths": ["lib/**"]})
+UNKNOWN = UnknownChanges("the base branch could not be fetched")
+
+
+def reasons(made: Plan) -> dict[str, str]:
+    return {row[1]: row[-1] for row in rows(made)}
+
+
+@pytest.mark.parametrize(
+    ("made", "said"),
+    [
+        pytest.param(
+            plan([OPEN, LABELLED], given=GIVEN),
+            "1 suite runs, 1 is skipped: 1 step, 1 job, 10 GPU minutes planned, 0 saved, longest path 10 min",
+            id="one of each",
+        ),
+        pytest.param(
+            plan([OPEN, suite("more"), LABELLED, NARROW], given=GIVEN),
+            "2 suites run, 2 are skipped: 2 steps, 2 jobs, 10 GPU minutes planned, 0 saved, longest path 10 min",
+            id="two of each",
+        ),
+        pytest.param(
+            plan([suite("open", steps=[STEP])], given=GIVEN),
+            "1 suite runs, 0 are skipped: 1 step, 1 job, 0 GPU minutes planned, 0 saved, longest path 0 min "
+            "(1 GPU step says no expected_minutes)",
+            id="one without a time",
+        ),
+        pytest.param(
+            plan([suite("open", steps=[STEP, {**STEP, "expected_minutes": 1}, STEP])], given=GIVEN),
+            "1 suite runs, 0 are skipped: 3 steps, 3 jobs, 1 GPU minute planned, 0 saved, longest path 1 min "
+            "(2 GPU steps say no expected_minutes)",
+            id="two without a time",
+        ),
+    ],
+)
+def test_the_totals_agree_with_their_numbers(made: Plan, said: str) -> None:
+    assert totals(made) == said
+
+
+@pytest.mark.parametrize(
+    ("files", "head", "reason"),
+    [
+        (["a.py"], "1 changed file: base and head\n", "the changed file does not match its paths"),
+        (
+            ["a.py", "b.py"],
+            "2 changed files: base and head\n",
+            "none of the 2 changed files matches its paths",
+        ),
+    ],
+    ids=["one file", "two files"],
+)
+def test_changed_files_are_counted(files: list[str], head: str, reason: str) -> None:
+    made = plan([NARROW], files)
+    assert plain_table(made).startswith(head)
+    assert reasons(made) == {"narrow": reason}
+
+
+def test_what_stands_above_the_table_is_not_said_again_in_every_row() -> None:
+    made = plan([OPEN, LABELLED], UNKNOWN, given=GIVEN)
+    assert reasons(made) == {"open": "what changed is not known", "labelled": "it needs the label long"}
+    for text in (plain_table(made), annotation(made)):
+        assert text.count("could not be fetched") == 1
+        assert text.count("a regular build admits what asks for no label") == 1
+    # Alone it is told in full.
+    assert made.suites[0].decision.reason == f"what changed is not known: {UNKNOWN.reason}"
+
+
+def test_the_annotation_counts_suites_and_jobs() -> None:
+    body = annotation(plan([OPEN, LABELLED], given=GIVEN))
+    assert body.startswith("**1 of 2 suites runs, 1 job**\n")
+    assert "<summary>1 suite skipped</summary>" in body
+    body = annotation(plan([OPEN, suite("more"), LABELLED, NARROW], given=GIVEN))
+    assert body.startswith("**2 of 4 suites run, 2 jobs**\n")
+    assert "<summary>2 suites skipped</summary>" in body
+
+
+@pytest.mark.parametrize("width", [60, 80, 100])
+@pytest.mark.parametrize("colour", [True, False], ids=["colours", "no colours"])
+def test_a_terminal_gets_no_line_that_is_wider_than_itself(width: int, *, colour: bool) -> None:
+    made = plan([OPEN, LABELLED, suite("with-a-longer-name")], UNKNOWN, given=GIVEN)
+    shown = terminal_table(made, width, colour=colour)
+    assert ("\x1b[" in shown) == colour
+    if not colour:
+        assert max(map(len, shown.splitlines())) <= width
+        assert width < 80 or sorted(shown.split()) == sorted(plain_table(made).split())
+
+
+def test_a_repository_without_suites_is_told_where_they_were_looked_for() -> None:
+    made = plan([], given=settings(tests_dir=".buildkite/k3_tests"))
+    said = (
+        "\n\nthere is no suite in .buildkite/k3_tests\n"
+        "  hint: `bkgen new NAME` makes one; tests_dir in bkgen.yml names another directory\n\n"
+        "0 suites run, 0 are skipped: "
+    )
+    assert said in plain_table(made)
+    assert terminal_table(made, 80, colour=True) == plain_table(made)
