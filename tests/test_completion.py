@@ -48,6 +48,24 @@ def test_bash_completes_suites_and_their_steps(tmp_path: Path) -> None:
     assert "_bkgen_completion bkgen" in done.stderr
 
 
+def test_changed_leaves_it_to_the_shell_to_complete_files(tmp_path: Path) -> None:
+    asked = {
+        "_BKGEN_COMPLETE": "bash_complete",
+        "COMP_WORDS": "bkgen plan --changed src/co",
+        "COMP_CWORD": "3",
+    }
+    program = Path(sys.executable).parent / "bkgen"
+    done = subprocess.run(
+        [program],
+        cwd=tmp_path,
+        env={**environ(tmp_path), **asked},
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == "file,src/co\n"
+
+
 @pytest.mark.parametrize(
     ("shell", "begins", "asks"),
     [("zsh", "#compdef bkgen", "_BKGEN_COMPLETE=zsh_complete"), ("fish", "function _bkgen", "fish_complete")],

@@ -23,6 +23,19 @@ class InOrder(click.Group):
         del ctx
         return list(self.commands)
 
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        """Without a command: the help on standard error, and the status of a wrong command line."""
+        if not args and not ctx.resilient_parsing:
+            click.echo(ctx.get_help(), err=True)
+            ctx.exit(2)
+        return super().parse_args(ctx, args)
+
+    def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
+        """Each command with its whole first sentence; click would cut it off at the edge."""
+        del ctx
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, one.get_short_help_str(500)) for name, one in self.commands.items()])
+
 
 @click.group(cls=InOrder, context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
 @click.version_option(package_name="bkgen", message="%(prog)s %(version)s")
@@ -41,7 +54,12 @@ def build_options(function: Function) -> Function:
         click.option("--branch", metavar="NAME", help="The branch that is built."),
         click.option("--base", metavar="REV", help="Compare with REV instead of the default branch."),
         click.option(
-            "--changed", multiple=True, metavar="FILE…", help="These files changed; git is not asked."
+            "--changed",
+            multiple=True,
+            metavar="FILE…",
+            # The shell completes files that are there; what is asked about may be gone.
+            type=click.Path(),
+            help="These files changed; git is not asked.",
         ),
     ]
     for option in reversed(options):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Iterable
 
 import click
 
@@ -12,7 +13,7 @@ from bkgen.build import Build
 from bkgen.changes import UnknownChanges
 from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace, workspace
-from bkgen.errors import UsageError
+from bkgen.errors import Diagnostic, UsageError
 from bkgen.generate.phases import Generation, as_json, generate, select
 
 
@@ -28,8 +29,15 @@ def run_plan(build: Build, flags: Flags, names: tuple[str, ...], *, as_json: boo
     _, generation = generation_for(build, flags, names)
     click.echo(shown_plan(generation, as_json), nl=False)
     if not as_json:
-        for warning in (*generation.plan.facts.warnings, *map(str, generation.diagnostics)):
-            say(warning)
+        tell_warnings(generation.plan.facts.warnings, generation.diagnostics)
+
+
+def tell_warnings(sentences: Iterable[str], diagnostics: Iterable[Diagnostic]) -> None:
+    """Say what somebody should mend; a diagnostic names its own severity behind its place."""
+    for sentence in sentences:
+        say(f"warning: {sentence}")
+    for diagnostic in diagnostics:
+        say(str(diagnostic))
 
 
 def run_plan_as_case(build: Build, flags: Flags, names: tuple[str, ...]) -> None:

@@ -10,7 +10,7 @@ import click
 from bkgen.build import Build
 from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace
-from bkgen.cli.planning import generation_for
+from bkgen.cli.planning import generation_for, tell_warnings
 from bkgen.cli.rendering import pipeline_text
 from bkgen.errors import Diagnostic, UserError
 from bkgen.generate.phases import Generation
@@ -60,8 +60,8 @@ def _tell(space: Workspace, generation: Generation) -> None:
             f"a fork's pull request: settings and suites are those of the base commit {space.specs_from[:12]}"
         )
     say(plain_table(generation.plan).rstrip())
-    for warning in warnings_of(generation.plan, generation.diagnostics):
-        say(warning if warning.startswith("warning") else f"warning: {warning}")
+    warnings = [one for one in generation.diagnostics if one.severity == "warning"]
+    tell_warnings(generation.plan.facts.warnings, warnings)
     if generation.plan.is_empty:
         say("nothing to run: nothing is uploaded")
 

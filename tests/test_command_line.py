@@ -1,0 +1,46 @@
+"""What the command line says of itself, and how warnings are told."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from bkgen.cli.commands import bkgen
+from bkrun import THREE, Cli, suite
+
+
+@pytest.mark.parametrize("width", [80, 100])
+def test_the_help_says_every_commands_whole_sentence(
+    cli: Cli, tmp_path: Path, width: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("COLUMNS", str(width))
+    result = cli.run(tmp_path, "--help", agent=False)
+    assert (result.code, result.err) == (0, "")
+    assert "..." not in result.out.partition("Commands:")[2]
+    assert max(map(len, result.out.splitlines())) <= width
+    said = " ".join(result.out.split())
+    for name, command in bkgen.commands.items():
+        first = re.split(r"\.(?: |\n|$)", command.help or "")[0]
+        assert f"{name} {' '.join(first.split())}." in said
+
+
+def test_without_a_command_the_help_is_said_as_it_is(cli: Cli, tmp_path: Path) -> None:
+    result = cli.run(tmp_path, agent=False)
+    assert (result.code, result.out) == (2, "")
+    assert result.err == cli.run(tmp_path, "--help", agent=False).out
+
+
+@pytest.mark.parametrize("command", [["plan"], ["upload", "--dry-run"]], ids=["plan", "upload"])
+def test_a_warning_is_called_one_once(cli: Cli, command: list[str]) -> None:
+    native = (
+        "steps:\n- command: ./run.sh\n  plugins:\n  - kubernetes:\n      podSpec:\n        containers:\n"
+        "        - {image: 'example/ci:1'}\n"
+    )
+    made = cli.files({**THREE, **suite("native", native)})
+    said = cli.run(made.path, *command, "--label", "run-ci-mpp").err.splitlines()
+    assert "warning: the label 'run-ci-mpp' selects nothing; did you mean 'run-ci-mp'?" in said
+    (pods,) = [line for line in said if "[pod-memory-limit]" in line]
+    assert pods.startswith("k3_tests/native/pipeline.yml:7:")
+    assert pods.count("warning") == 1
