@@ -9,7 +9,7 @@ import gc
 import os
 import signal
 import sys
-from types import FrameType, ModuleType
+from types import FrameType
 from typing import NoReturn
 
 import click
@@ -33,15 +33,12 @@ def _travel_light() -> None:
     """Spare a process that lives for half a second what only pays in a long life."""
     # Next to nothing here is garbage in cycles, and looking for it takes a sixth of the time.
     gc.set_threshold(1_000_000)
-    # To learn that plug-ins are switched off, pydantic imports half of the e-mail package.
-    loader = ModuleType("pydantic.plugin._loader")
-    loader.get_plugins = tuple  # type: ignore[attr-defined]
-    sys.modules.setdefault(loader.__name__, loader)
 
 
 def run(arguments: list[str]) -> int:
     """Run one command; the exit code. Never raises."""
-    # A plug-in of the environment could change what is decided.
+    # A plug-in of the environment could change what is decided, and looking for one reads the metadata
+    # of every installed package.
     os.environ.setdefault("PYDANTIC_DISABLE_PLUGINS", "__all__")
     from bkgen.cli.commands import bkgen
 
