@@ -138,13 +138,15 @@ def nearest(name: str, known: Iterable[str]) -> str | None:
     return close[0] if close else None
 
 
-def did_you_mean(name: str, known: Iterable[str], *, what: str = "known") -> str:
-    """A hint: the nearest known name, else the list of all of them (at most twelve)."""
+def did_you_mean(
+    name: str, known: Iterable[str], *, what: str = "known", none: str = "there are none"
+) -> str:
+    """A hint: the nearest known name, else the list of all of them (at most twelve); `none` without any."""
     choices = sorted(set(known))
     close = nearest(name, choices)
     if close:
         return f"did you mean '{close}'?"
     if not choices:
-        return f"nothing is {what} here"
+        return none
     shown = ", ".join(choices[:12]) + (", …" if len(choices) > 12 else "")
     return f"{what}: {shown}"

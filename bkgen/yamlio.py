@@ -184,6 +184,18 @@ def _syntax_hint(text: str, error: yaml.MarkedYAMLError) -> str:
     problem = error.problem or ""
     if "\t" in line[: len(line) - len(line.lstrip())] or "tab" in problem or "'\\t'" in problem:
         return "indent with blanks, not with tabs"
+    context = error.context or ""
+    opened = f"in line {error.context_mark.line + 1}" if error.context_mark else "above"
+    if "quoted scalar" in context:
+        return f"close the quotation mark that opens {opened}"
+    if "flow sequence" in context:
+        return f"close the '[' that opens {opened}, or put a ',' between its items"
+    if "flow mapping" in context:
+        return f"close the '{{' that opens {opened}, or put a ',' between its items"
+    if "scanning an alias" in context:
+        return "quote text that starts with '*', such as \"*.py\""
+    if "scanning a tag" in context:
+        return "quote text that starts with '!', such as \"!docs/**\""
     if "alias" in problem:
         return "an alias (*name) needs its anchor (&name) earlier in the same file"
     if "mapping values" in problem:
@@ -283,7 +295,12 @@ class _Reader:
         return None if node.value in NULLS else Plain(node.value)
 
     def _odd_tag(self, node: Node) -> None:
-        self.problem(node, "yaml-tag", f"the tag '{node.tag}' is not known", "write the value without a tag")
+        self.problem(
+            node,
+            "yaml-tag",
+            f"the tag '{node.tag}' is not known",
+            "quote text that starts with '!'; values take no tags here",
+        )
 
     def _mapping(self, node: MappingNode, depth: int) -> dict[str, Any]:
         result: dict[str, Any] = {}

@@ -9,6 +9,23 @@ from bkgen.errors import Diagnostic, did_you_mean, dotted, nearest
 from bkgen.scalars import described
 from bkgen.yamlio import Document
 
+_FORMS = "bkgen's docs/reference lists what may stand here; `bkgen schema` prints it for an editor"
+_VALUE_HINTS = (
+    ("step has no type", "write 'command: ./run.sh', or remove the step"),
+    ("a step is a map", "write '- command: ./run.sh', or '- wait'"),
+    ("cannot hold a group", "move the inner steps out of it"),
+    ("quote a command", "put quotation marks around the whole command"),
+    ("quotes", "numbers and booleans are written without quotes: 4, true, false"),
+    ("write true or false", "numbers and booleans are written without quotes: 4, true, false"),
+    ("true or false is wanted", "write true or false"),
+    ("whole GPUs", "write a whole number; for a part, name a profile whose gpu_resource is that part"),
+    ("whole number", "write a decimal number without sign, point, leading zero or underscore, such as 12"),
+    ("a number is wanted", "write a number alone, such as 14 or 2.5"),
+    ("`pod` is a map", "write 'pod: {}' for the default pod, 'pod: false' for none"),
+    ("host_path or a claim", "keep one of the two"),
+)
+"""What to do next, by a part of what is wrong; the first that is in it counts."""
+
 _SHAPES = {
     "map": "a map",
     "list": "a list",
@@ -74,7 +91,7 @@ def _said(fault: Mapping[str, Any]) -> tuple[str, str]:
         wanted = [_SHAPES.get(tag.strip(" '"), tag) for tag in context.get("expected_tags", "").split(",")]
         return (
             f"{' or '.join(dict.fromkeys(wanted))} is wanted, not {described(given)}",
-            "see docs/reference for the forms",
+            _FORMS,
         )
     wanted_by_type = {
         "string_type": "text", "dict_type": "a map", "model_type": "a map", "model_attributes_type": "a map",
@@ -100,17 +117,11 @@ def _said(fault: Mapping[str, Any]) -> tuple[str, str]:
         return f"longer than {context['max_length']} characters", "shorten it"
     if kind == "too_short":
         return "the list is empty", "write at least one item, or remove the key"
-    return str(fault["msg"]), "see docs/reference for the forms"
+    return str(fault["msg"]), _FORMS
 
 
 def _value_hint(message: str) -> str:
-    if "step has no type" in message:
-        return "write 'command: ./run.sh', or remove the step"
-    if "quotes" in message or "write true or false" in message:
-        return "numbers and booleans are written without quotes: 4, true, false"
-    if "whole number" in message:
-        return "write a decimal number without sign, point, leading zero or underscore, such as 12"
-    return "see docs/reference for the forms"
+    return next((hint for part, hint in _VALUE_HINTS if part in message), _FORMS)
 
 
 def _literal_hint(given: object, expected: str) -> str:

@@ -124,7 +124,8 @@ def select(names: Sequence[str], suites: Iterable[Suite], *, forced: bool = Fals
         suite_name, slash, key = name.strip("/").partition("/")
         if suite_name not in known:
             raise UsageError(
-                f"no suite is called '{suite_name}'", did_you_mean(suite_name, known, what="suites")
+                f"no suite is called '{suite_name}'",
+                did_you_mean(suite_name, known, what="suites", none="there is none; `bkgen new` makes one"),
             )
         if not slash:
             whole.add(suite_name)

@@ -38,6 +38,15 @@ def owners_of(
 
 
 def _clash(key: str, suite: Suite, item: Keyed | None, other: Suite, other_item: Keyed | None) -> Diagnostic:
+    step = item or other_item
+    if suite is other and step is not None and (item is None or other_item is None):
+        return Diagnostic(
+            "step-key-twice",
+            f"the key '{key}' is that of the group which the suite's steps make",
+            f"give the step another key, such as '{key}-tests'",
+            suite.source.position((*step.path, "key")),
+            "key",
+        )
     first = other.source.position(other_item.path if other_item else ())
     return Diagnostic(
         "step-key-twice",

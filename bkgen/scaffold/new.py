@@ -91,7 +91,9 @@ def _labels(given: Iterable[str], settings: Settings) -> list[str]:
         if name not in policy.labels:
             raise UsageError(
                 f"the label '{name}' is declared nowhere in the settings",
-                did_you_mean(name, policy.labels, what="declared"),
+                did_you_mean(
+                    name, policy.labels, what="declared", none="declare it in bkgen.yml: policy.labels"
+                ),
             )
     return names
 

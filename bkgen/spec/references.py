@@ -31,11 +31,11 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
     for field, patterns in (("trivial", settings.filter.trivial), ("force_run", settings.filter.force_run)):
         yield from _pattern_problems(source, ("filter", field), patterns)
     yield from _pattern_problems(source, ("host_paths",), settings.host_paths)
-    labels = settings.policy.labels
-    for kind, rules in (("cadences", settings.policy.cadences), ("scopes", settings.policy.scopes)):
+    policy = settings.policy
+    for kind, rules in (("cadences", policy.cadences), ("scopes", policy.scopes)):
         for name, rule in rules.items():
             path: Path = ("policy", kind, name, "minus")
-            yield from _unknown(source, path, "label", rule.minus, labels)
+            yield from _unknown(source, path, "label", rule.minus, policy.labels, prefix=policy.label_prefix)
     yield from _one_schedule(settings, source)
     if "regular" in settings.policy.cadences:
         yield Diagnostic(
@@ -84,7 +84,9 @@ def suite_problems(suite: Suite, settings: Settings) -> Iterator[Diagnostic]:
 def _when_problems(suite: Suite, settings: Settings, path: Path, when: When) -> Iterator[Diagnostic]:
     if when.paths is not None:
         yield from _pattern_problems(suite.source, (*path, "paths"), when.paths)
-    yield from _unknown(suite.source, (*path, "labels"), "label", when.labels, settings.policy.labels)
+    policy = settings.policy
+    labels = (*path, "labels")
+    yield from _unknown(suite.source, labels, "label", when.labels, policy.labels, prefix=policy.label_prefix)
     cadences = {"regular", *settings.policy.cadences}
     yield from _unknown(suite.source, (*path, "cadence"), "cadence", when.cadence, cadences)
 
@@ -175,17 +177,33 @@ def _pattern_problems(source: Located, path: Path, patterns: tuple[str, ...]) ->
         yield Diagnostic("spec-pattern", fault.message, fault.hint, source.position(place), dotted(place))
 
 
+_DECLARED_IN = {
+    "label": "policy.labels",
+    "cadence": "policy.cadences",
+    "profile": "profiles",
+    "cache": "caches",
+    "retry preset": "retries",
+}
+
+
 def _unknown(
-    source: Located, path: Path, what: str, names: Iterable[str], known: Iterable[str]
+    source: Located, path: Path, what: str, names: Iterable[str], known: Iterable[str], prefix: str = ""
 ) -> Iterator[Diagnostic]:
     declared = set(known)
     for index, name in enumerate(names):
         if name not in declared:
-            place = source.position((*path, index), of_key=False)
+            bare = name.removeprefix(prefix)
+            hint = (
+                f"write it without the prefix: {bare}"
+                if bare in declared
+                else did_you_mean(
+                    name, declared, what="declared", none=f"declare it in bkgen.yml: {_DECLARED_IN[what]}"
+                )
+            )
             yield Diagnostic(
                 f"spec-unknown-{what.split()[0]}",
                 f"the {what} '{name}' is declared nowhere in the settings",
-                did_you_mean(name, declared, what="declared"),
-                place,
+                hint,
+                source.position((*path, index), of_key=False),
                 dotted(path),
             )
