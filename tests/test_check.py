@@ -114,7 +114,11 @@ def test_outside_git_everything_but_the_patterns_is_checked(tmp_path, command) -
 def test_a_place_without_settings_and_suites_has_no_problem(tmp_path, command) -> None:
     nothing = dict.fromkeys(CLEAN)
     code, out, _ = command(made(tmp_path / "r", {**nothing, "a.py": ""}).path, "check", "--strict")
-    assert (code, out) == (0, "no problems; checked no suites\n")
+    assert code == 0
+    assert out == (
+        "no problems; checked no suites\n"
+        "  hint: `bkgen new NAME` makes one; tests_dir in bkgen.yml says where suites are\n"
+    )
 
 
 # -- all at once ---------------------------------------------------------------------------------------------

@@ -293,6 +293,23 @@ def test_a_new_suite_passes_every_check(
 
 
 @pytest.mark.parametrize(
+    ("settings", "told"),
+    [
+        pytest.param("version: 1\n", True, id="no image anywhere"),
+        pytest.param(CPU, False, id="an image in the profile"),
+        pytest.param(BARE, False, id="no pod, so no image"),
+    ],
+)
+def test_a_pod_without_an_image_is_told_which_one_it_gets(
+    cli: Cli, tmp_path: Path, settings: str, *, told: bool
+) -> None:
+    files: dict[str, Content] = {"bkgen.yml": settings, "k3_tests/unit/pipeline.yml": None}
+    root = checkrepo.made(tmp_path / "repo", {**files, "k3_tests/unit/run.sh": None}).path
+    assert new(cli, root, "demo").code == 0
+    assert ("the job gets the controller's own" in (root / "k3_tests/demo/pipeline.yml").read_text()) == told
+
+
+@pytest.mark.parametrize(
     "files", [pytest.param({}, id="by itself"), pytest.param(HARNESS, id="with a harness")]
 )
 def test_the_script_is_strict_and_fails_until_there_is_a_test(

@@ -65,7 +65,10 @@ def _summary(report: Report) -> str:
         _counted(checked.patterns, "pattern"),
         _counted(checked.cases, "path case"),
     ]
-    return f"{found}{silenced}{where}; checked {', '.join(part for part in parts if part)}"
+    looked_at = f"{found}{silenced}{where}; checked {', '.join(part for part in parts if part)}"
+    if checked.suites or report.errors:
+        return looked_at
+    return f"{looked_at}\n  hint: `bkgen new NAME` makes one; tests_dir in bkgen.yml says where suites are"
 
 
 def _counted(number: int, what: str) -> str:

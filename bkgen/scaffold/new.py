@@ -72,7 +72,9 @@ def new_suite(tree: Tree, configuration: Configuration, wanted: Wanted) -> dict[
     profile = settings.profiles[settings.profile_name]
     gpus = _gpus(wanted.gpus, settings.profile_name, profile)
     has_harness = tree.read(HARNESS) is not None
-    files = _texts(wanted.name, directory, labels, _pod(gpus, profile), gpus, harness=has_harness)
+    has_image = not profile.pod or profile.image is not None
+    pod = _pod(gpus, profile)
+    files = _texts(wanted.name, directory, labels, pod, gpus, harness=has_harness, image=has_image)
     added = load_configuration(With(tree, directory, files))
     generate(added, Build(), ChangesNotAsked("it is new"), select([wanted.name], added.suites, forced=True))
     return {**files, FILE: setup_texts(added, [wanted.name])[wanted.name]}
@@ -131,7 +133,14 @@ def _pod(gpus: int, profile: Profile) -> dict[str, str]:
 
 
 def _texts(
-    name: str, directory: str, labels: Sequence[str], pod: Mapping[str, str], gpus: int, *, harness: bool
+    name: str,
+    directory: str,
+    labels: Sequence[str],
+    pod: Mapping[str, str],
+    gpus: int,
+    *,
+    harness: bool,
+    image: bool,
 ) -> dict[str, str]:
     on = "without a GPU" if not gpus else f"on {gpus} GPU{'s' if gpus > 1 else ''}"
     values = {
@@ -144,6 +153,7 @@ def _texts(
         "pod": pod,
         "gpus": gpus,
         "harness": harness,
+        "image": image,
     }
     return {file: render(f"new/{file}.j2", **values) for file in ("pipeline.yml", "run.sh")}
 
