@@ -191,6 +191,7 @@ def test_every_rule_is_listed_once_in_order(cli: Cli, root: Path) -> None:
     rules = out.split("rules, in order\n")[1].split("\n\n")[0]
     notes = re.findall(r"^  (does not apply|decides|not asked) ", rules, re.MULTILINE)
     assert notes == ["does not apply"] * 6 + ["decides"] + ["not asked"] * 4
+    assert max(map(len, rules.splitlines())) <= 100
 
 
 def test_the_changes_are_unknown_or_empty(root: Path) -> None:

@@ -5,8 +5,8 @@ from typing import Literal, NamedTuple
 Verdict = Literal["RUN", "SKIP"]
 
 RULES: dict[str, str] = {
-    "not-named": "named on the command line or in BKGEN_ONLY: only those are considered",
-    "named": "named for rendering: shown whatever changed",
+    "not-named": "others are named, on the command line or in BKGEN_ONLY",
+    "named": "named for rendering",
     "not-admitted": "not admitted by labels, cadence or forks",
     "no-question": "schedule, tag, or started by hand: relevance is not asked",
     "force-label": "the force label is on the pull request",
