@@ -57,21 +57,6 @@ def test_every_profile_of_the_hardware_page_gives_a_pod() -> None:
     assert yaml.safe_load(blocks[1])["steps"]
 
 
-def test_the_readmes_suite_loads() -> None:
-    readme = (ROOT / "README.md").read_text()
-    (block,) = re.findall(r"```yaml\n(.*?)```", readme, re.DOTALL)
-    settings = "caches: {huggingface: {host_path: /data/hf, mount_path: /hf}}\n"
-    files = {"bkgen.yml": settings, "k3_tests/unit/pipeline.yml": block, "k3_tests/unit/run.sh": ""}
-    assert load_configuration(Files(files)).suites[0].spec.steps
-
-
-def test_links_between_pages_lead_somewhere() -> None:
-    for page in [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md"), *(ROOT / "harness").glob("*.md")]:
-        for target in re.findall(r"\]\(([^)#]+)(?:#[^)]*)?\)", page.read_text()):
-            if "://" not in target:
-                assert (page.parent / target).exists(), f"{page.relative_to(ROOT)} points at {target}"
-
-
 @pytest.mark.slow
 def test_the_branches_of_the_deciding_half_are_all_tested(tmp_path: Path) -> None:
     data = tmp_path / "coverage"
