@@ -73,7 +73,9 @@ def plan(
     selection: Selection | None = None,
 ) -> Plan:
     listed = tuple(suites)
-    found = changes if isinstance(changes, (ChangeSet, UnknownChanges, ChangesNotAsked)) else changed(*changes)
+    found = (
+        changes if isinstance(changes, (ChangeSet, UnknownChanges, ChangesNotAsked)) else changed(*changes)
+    )
     facts = gather(build or pull_request(), given or Settings(), listed, found, selection or Selection())
     return make_plan(listed, facts)
 

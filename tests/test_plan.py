@@ -189,7 +189,9 @@ def test_a_group_without_selected_steps_goes() -> None:
 
 def test_a_group_runs_where_one_of_its_steps_does() -> None:
     inner = cmd(key="a", when={"include_trivial": True})
-    made = step_verdicts(plan([suite("x", steps=[{"group": "g", "steps": [inner, cmd(key="b")]}])], ["docs/a.md"]))
+    made = step_verdicts(
+        plan([suite("x", steps=[{"group": "g", "steps": [inner, cmd(key="b")]}])], ["docs/a.md"])
+    )
     assert made == {"x-g": "RUN default", "a": "RUN default", "b": "SKIP only-trivial"}
 
 
@@ -255,7 +257,9 @@ def test_the_position_of_a_dangling_dependency_is_its_line() -> None:
     )
     with pytest.raises(UserError) as error:
         plan(suites)
-    assert "k3_tests/x/pipeline.yml:5:7: steps[0].depends_on[1]: no step has the key 'nope'" in str(error.value)
+    assert "k3_tests/x/pipeline.yml:5:7: steps[0].depends_on[1]: no step has the key 'nope'" in str(
+        error.value
+    )
 
 
 EDGES = st.dictionaries(

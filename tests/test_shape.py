@@ -22,7 +22,10 @@ SOURCES = sorted((ROOT / "bkgen").rglob("*.py"))
 
 def test_values_flow_one_way() -> None:
     done = subprocess.run(
-        [Path(sys.executable).with_name("lint-imports"), "--no-cache"], cwd=ROOT, capture_output=True, text=True
+        [Path(sys.executable).with_name("lint-imports"), "--no-cache"],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
     )
     assert done.returncode == 0, done.stdout
 
@@ -60,7 +63,15 @@ def test_every_profile_of_the_hardware_page_gives_a_pod() -> None:
 @pytest.mark.slow
 def test_the_branches_of_the_deciding_half_are_all_tested(tmp_path: Path) -> None:
     data = tmp_path / "coverage"
-    tests = ["test_decide", "test_plan", "test_policy", "test_policy_builds", "test_time", "test_pipeline", "test_forks"]
+    tests = [
+        "test_decide",
+        "test_plan",
+        "test_policy",
+        "test_policy_builds",
+        "test_time",
+        "test_pipeline",
+        "test_forks",
+    ]
     packages = ["bkgen.decide", "bkgen.plan", "bkgen.graph"]
     done = subprocess.run(
         [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--cov-branch", "--cov-report=term-missing",
