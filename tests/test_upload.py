@@ -51,6 +51,7 @@ def test_a_change_in_one_suites_directory_uploads_that_suite(cli: Cli) -> None:
     result = upload(cli, made)
     assert result.code == 0, result.err
     assert cli.agent.keys() == {"beta"}
+    assert result.err.endswith("\nuploaded 1 of 1 document\n")
 
 
 def test_a_scheduled_docs_only_build_uploads_every_suite(cli: Cli) -> None:

@@ -15,6 +15,7 @@ from bkgen.cli.rendering import pipeline_text
 from bkgen.errors import Diagnostic, UserError
 from bkgen.generate.phases import Generation
 from bkgen.report.annotation import annotation, failure_annotation, style_of, warnings_of
+from bkgen.report.figures import counted
 from bkgen.report.table import plain_table
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ def _upload(agent: Agent | None, generation: Generation, names: tuple[str, ...])
     batches = [Batch(upload.document, upload.interpolate, upload.keys) for upload in generation.uploads]
     delivered = deliver(agent, batches, selection=" ".join(sorted(names)) or "all", report=say)
     if delivered.uploaded:
-        say(f"uploaded {delivered.uploaded} of {len(batches)} documents")
+        say(f"uploaded {delivered.uploaded} of {counted(len(batches), 'document')}")
 
 
 def _annotate(agent: Agent | None, generation: Generation) -> None:
