@@ -5,8 +5,7 @@ Source of the rules: Buildkite's documented job environment (`BUILDKITE_*`).
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import Literal
+from typing import Literal, NamedTuple
 
 from bkgen.errors import UserError
 
@@ -17,8 +16,7 @@ SOURCES: tuple[Source, ...] = ("webhook", "api", "ui", "trigger_job", "schedule"
 _TRUE = frozenset({"true", "1", "yes", "on"})
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Build:
+class Build(NamedTuple):
     """One build. Absent facts are None or empty; nothing in here is the text `false`."""
 
     source: Source = "local"

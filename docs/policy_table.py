@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import replace
 from itertools import combinations
 
 from bkgen.build import Build
@@ -127,7 +126,7 @@ def cadence_rows() -> Iterator[list[str]]:
 
 def _cadence(build: Build, name: str | None) -> str:
     try:
-        cadence, warning = cadence_of(replace(build, cadence=name), EXAMPLE)
+        cadence, warning = cadence_of(build._replace(cadence=name), EXAMPLE)
     except UserError as error:
         return f"error: {error.diagnostics[0].hint}"
     return f"{cadence}, with a warning" if warning else cadence

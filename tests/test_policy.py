@@ -5,7 +5,6 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Iterable
-from dataclasses import replace
 from itertools import chain, combinations, product
 from pathlib import Path
 from typing import Any
@@ -233,7 +232,7 @@ def changed_keys(one: Any, other: Any, path: str = "") -> set[str]:
 
 @pytest.mark.parametrize("build", [pull_request(), built("nightly", [])], ids=["regular", "nightly"])
 def test_a_misspelt_label_warns_with_the_nearest_name_and_changes_nothing_else(build: Build) -> None:
-    misspelt = replace(build, labels=("run-ci-megatrn",))
+    misspelt = build._replace(labels=("run-ci-megatrn",))
     before, after = (plan_json(plan(SUITES, build=one, given=GIVEN)) for one in (build, misspelt))
     assert changed_keys(before, after) == {".build.labels", ".unknown_labels", ".warnings"}
     assert after["unknown_labels"] == [{"label": "run-ci-megatrn", "nearest": "run-ci-megatron"}]

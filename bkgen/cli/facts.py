@@ -2,7 +2,6 @@
 
 import os
 from collections.abc import Mapping
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
@@ -44,7 +43,7 @@ def build_from(flags: Flags, environ: Mapping[str, str]) -> Build:
         given["branch"] = flags.branch
     if flags.base is not None and build.pull_request is not None:
         given["base_branch"] = flags.base
-    return replace(build, **given) if given else build  # type: ignore[arg-type]
+    return build._replace(**given)  # type: ignore[arg-type]
 
 
 def find_root(directory: Path) -> Path:

@@ -8,7 +8,6 @@ import subprocess
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import NamedTuple, cast
 
@@ -17,7 +16,7 @@ from bkgen.errors import EnvironmentFailure
 
 # What git needs to reach a remote and to find its configuration. Every other GIT_* variable can point it at
 # another repository, index, object store or diff program, so none of them gets through.
-_KEPT = re.compile(
+_KEPT = (
     r"GIT_(SSH|SSH_COMMAND|SSH_VARIANT|ASKPASS|EXEC_PATH|ALLOW_PROTOCOL|PROTOCOL_FROM_USER"
     r"|CEILING_DIRECTORIES|DISCOVERY_ACROSS_FILESYSTEM|(SSL|HTTP|PROXY)_.*"
     r"|CONFIG_(GLOBAL|SYSTEM|NOSYSTEM|COUNT|PARAMETERS|KEY_[0-9]+|VALUE_[0-9]+))"
@@ -41,7 +40,7 @@ _CONFIG = (
     *("-c", "gc.auto=0"),
     *("-c", "maintenance.auto=false"),
 )
-_ASIDE = re.compile(r"(warning|hint|remote|from)\b", re.IGNORECASE)
+_ASIDE = r"(?i:warning|hint|remote|from)\b"
 _SLICE_SECONDS = 1.0
 _GRACE_SECONDS = 1.0
 
@@ -58,15 +57,18 @@ class Answer(NamedTuple):
     complaint: str
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Runner:
+class Runner(NamedTuple):
     """Runs git in one directory with one environment; `deadline` is on the clock of `time.monotonic`."""
 
     executable: str
     directory: Path
-    environ: Mapping[str, str] = field(repr=False)
+    environ: Mapping[str, str]
     deadline: float
     seconds: float
+
+    def __repr__(self) -> str:
+        # The environment may hold passwords, and a traceback or a test's report would show them.
+        return f"Runner({self.executable!r}, {self.directory!r}, …)"
 
     @classmethod
     def create(cls, directory: Path, environ: Mapping[str, str], seconds: float) -> "Runner":
@@ -82,11 +84,12 @@ class Runner:
 
     def anew(self, directory: Path | None = None) -> "Runner":
         """The same runner with its whole time before it, in `directory` if one is given."""
-        return replace(self, directory=directory or self.directory, deadline=time.monotonic() + self.seconds)
+        deadline = time.monotonic() + self.seconds
+        return self._replace(directory=directory or self.directory, deadline=deadline)
 
     def with_variable(self, name: str, value: str) -> "Runner":
         """The same runner, whose git sees `name` as `value`."""
-        return replace(self, environ={**self.environ, name: value})
+        return self._replace(environ={**self.environ, name: value})
 
     def run(self, *arguments: str, feed: bytes | None = None) -> Answer:
         """Runs `git ARGUMENTS` with `feed` as its standard input.
@@ -138,7 +141,7 @@ class Runner:
 
 
 def _gets_through(name: str) -> bool:
-    return not name.startswith("GIT_") or _KEPT.fullmatch(name) is not None
+    return not name.startswith("GIT_") or re.fullmatch(_KEPT, name) is not None
 
 
 def _start(
@@ -190,6 +193,6 @@ def complaint(stderr: bytes) -> str:
     """The line of git's standard error that says why, without credentials, at most 300 characters."""
     lines = [line.strip() for line in stderr.decode("utf-8", "surrogateescape").splitlines()]
     # The cause comes first: ssh's own words stand above git's "could not read from remote repository".
-    causes = [line for line in lines if line and not _ASIDE.match(line)]
+    causes = [line for line in lines if line and not re.match(_ASIDE, line)]
     cause = re.sub(r"^(fatal|error): ", "", causes[0]) if causes else ""
     return re.sub(r"(?<=://)[^/@\s]+@", "", printable(cause))[:300]

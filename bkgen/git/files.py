@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
-from typing import cast, get_args
+from typing import NamedTuple, cast, get_args
 
 from bkgen.changes import ChangedFile, Status
 from bkgen.git.command import GitFault, Runner
@@ -26,12 +25,11 @@ _STATUS = (
 )
 
 
-@dataclass(frozen=True, slots=True)
-class Modes:
-    """A path's modes in HEAD, the index and the work tree; `000000` where it does not exist."""
+class Modes(NamedTuple):
+    """A path's modes in HEAD, the index (`staged`) and the work tree; `000000` where it does not exist."""
 
     head: str
-    index: str
+    staged: str
     work_tree: str
 
 
@@ -79,7 +77,7 @@ def uncommitted(git: Runner, root: Path) -> dict[str, Modes]:
         if entry[:2] == b"? ":
             path = decode(entry[2:])
             known = found.get(path.removesuffix("/"), Modes(_ABSENT, _ABSENT, _ABSENT))
-            found[path.removesuffix("/")] = Modes(known.head, known.index, _mode_on_disk(root, path))
+            found[path.removesuffix("/")] = Modes(known.head, known.staged, _mode_on_disk(root, path))
         elif entry[:2] in (b"1 ", b"u "):
             found.update([_tracked(entry)])
         elif entry and entry[:2] != b"# ":
@@ -110,7 +108,7 @@ def with_uncommitted(
         new = modes.work_tree
         if old == _ABSENT and new == _ABSENT:
             # Added and deleted again, one of the two not committed: HEAD or the index still has it.
-            old = modes.head if modes.head != _ABSENT else modes.index
+            old = modes.head if modes.head != _ABSENT else modes.staged
         files[path] = ChangedFile(path, _status(old, new), old, new)
     return files
 

@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
 from datetime import datetime, timezone
 from typing import NamedTuple
 
@@ -53,13 +52,13 @@ class Commit(NamedTuple):
             return "an impossible date"
 
 
-@dataclass(slots=True)
 class History:
     """The commit graph of one clone, which may be shallow."""
 
-    git: Runner
-    shallow: bool
-    progress: Progress
+    def __init__(self, git: Runner, shallow: bool, progress: Progress) -> None:
+        self.git = git
+        self.shallow = shallow
+        self.progress = progress
 
     def against_branch(self, build: Build) -> Comparison:
         """A pull request: the merge bases of HEAD and the base branch as it is on the remote now."""

@@ -7,9 +7,9 @@ import re
 from bkgen.buildkite import BuiltPod
 
 # Two dollars or more; a closed reference, whatever stands in it; a dollar before what is not ASCII.
-_EXPANDED = re.compile(r"\$\$+|\$\(([^)]*)\)|\$(?=[^\x00-\x7f])")
-_NAME = re.compile(r"[-._a-zA-Z][-._a-zA-Z0-9]*")
-_INJECTED = re.compile(r"(?:BUILDKITE_|KUBERNETES_).*|.*_SERVICE_(?:HOST|PORT).*|.*_PORT(?:_.*)?")
+_EXPANDED = r"\$\$+|\$\(([^)]*)\)|\$(?=[^\x00-\x7f])"
+_NAME = r"[-._a-zA-Z][-._a-zA-Z0-9]*"
+_INJECTED = r"(?:BUILDKITE_|KUBERNETES_).*|.*_SERVICE_(?:HOST|PORT).*|.*_PORT(?:_.*)?"
 
 
 def in_directory(command: str, directory: str) -> str:
@@ -29,13 +29,14 @@ def for_kubelet(command: str, pod: BuiltPod) -> str:
     def escaped(found: re.Match[str]) -> str:
         text, name = found[0], found[1]
         if name is not None:
-            known = _NAME.fullmatch(name) is not None and _is_known(name, pod)
+            known = re.fullmatch(_NAME, name) is not None and _is_known(name, pod)
             return f"${text}" if known else text
         # The kubelet reads bytes: after a dollar it turns the first byte of é into a character of its own.
         return text * 2
 
-    return _EXPANDED.sub(escaped, command)
+    return re.sub(_EXPANDED, escaped, command) if "$" in command else command
 
 
 def _is_known(name: str, pod: BuiltPod) -> bool:
-    return name in pod.known_variables or pod.has_unknown_variables or _INJECTED.fullmatch(name) is not None
+    known = name in pod.known_variables or pod.has_unknown_variables
+    return known or re.fullmatch(_INJECTED, name) is not None

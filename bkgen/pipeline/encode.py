@@ -20,9 +20,9 @@ KEY_BYTES = 1000
 NIL_VARIABLE = "BKGEN_NIL"
 """Never set where an upload runs (the agent package sees to that); escaping a backslash relies on it."""
 
-_REFUSED_RAW = re.compile("[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]")
-_LONE_SURROGATE = re.compile("[\ud800-\udfff]")
-_DOLLARS = re.compile(r"(\\*)\$")
+_REFUSED_RAW = "[\x7f-\x9f\u2028\u2029\ufeff\ufffe\uffff]"
+_LONE_SURROGATE = "[\ud800-\udfff]"
+_DOLLARS = r"(\\*)\$"
 _LONGEST_ESCAPE = 6
 _INTEGERS = range(-(2**63), 2**63)
 
@@ -42,7 +42,7 @@ def encode(document: Any) -> bytes:
         _refuse_unreadable(document, ())
     text = json.dumps(document, ensure_ascii=False, allow_nan=False)
     try:
-        return _REFUSED_RAW.sub(_as_escape, text).encode()
+        return _in_escapes(text).encode()
     except UnicodeEncodeError:
         _refuse_unreadable(document, ())
         raise
@@ -63,8 +63,11 @@ def escape_interpolation(value: Any) -> Any:
     return _step(value, ()) if isinstance(value, Mapping) else _anywhere(value, (), ordered=True)
 
 
-def _as_escape(match: re.Match[str]) -> str:
-    return f"\\u{ord(match[0]):04x}"
+def _in_escapes(text: str) -> str:
+    """JSON `text` with everything as an escape that the parser does not take raw."""
+    if text.isascii():
+        return text.replace("\x7f", "\\u007f")
+    return re.sub(_REFUSED_RAW, lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def _is_plain(document: Any) -> bool:
@@ -72,9 +75,14 @@ def _is_plain(document: Any) -> bool:
     # One flat loop: this stands in front of every upload, with some hundred thousand values in it.
     longest = KEY_BYTES // _LONGEST_ESCAPE
     seen: set[str] = set()
+    # Steps share their pods, and one look at each is enough.
+    met: set[int] = set()
     todo = [document]
     while todo:
         container = todo.pop()
+        if id(container) in met:
+            continue
+        met.add(id(container))
         items: Iterable[Any]
         if type(container) is dict:
             for key in container:
@@ -99,7 +107,7 @@ def _is_plain(document: Any) -> bool:
 def _refuse_unreadable(value: Any, path: Path) -> None:
     kind = type(value)
     if kind is str:
-        if _LONE_SURROGATE.search(value):
+        if re.search(_LONE_SURROGATE, value):
             raise _unreadable("half of a surrogate pair", path, "write text that is valid Unicode")
     elif kind is dict:
         for key, item in value.items():
@@ -121,11 +129,11 @@ def _refuse_unreadable(value: Any, path: Path) -> None:
 def _refuse_unreadable_key(key: Any, path: Path) -> None:
     if type(key) is not str:
         raise BkgenError(f"{_place(path)}: {key!r} is a key and no string")
-    if _LONE_SURROGATE.search(key):
+    if re.search(_LONE_SURROGATE, key):
         raise _unreadable("a key with half of a surrogate pair", path, "write text that is valid Unicode")
     # Most keys are short, and then nothing needs to be counted.
     if len(key) * _LONGEST_ESCAPE > KEY_BYTES:
-        emitted = _REFUSED_RAW.sub(_as_escape, json.dumps(key, ensure_ascii=False)).encode()
+        emitted = _in_escapes(json.dumps(key, ensure_ascii=False)).encode()
         if len(emitted) - len('""') > KEY_BYTES:
             raise _unreadable(
                 f"a key of more than {KEY_BYTES:,} bytes ('{key[:20]}…')", path, "shorten the key"
@@ -194,13 +202,13 @@ def _matrix(matrix: Mapping[str, Any], path: Path) -> dict[str, Any]:
 def _anywhere(value: Any, path: Path, *, ordered: bool) -> Any:
     """A value at any depth; in maps without order (`ordered` false) a key with `$` is refused."""
     if isinstance(value, str):
-        return _DOLLARS.sub(_escaped, value)
+        return re.sub(_DOLLARS, _escaped, value)
     if isinstance(value, Mapping):
         result: dict[str, Any] = {}
         for key, item in value.items():
             if not ordered:
                 _refuse_dollar(key, (*path, key), _IN_KEY)
-            result[_DOLLARS.sub(_escaped, key)] = _anywhere(item, (*path, key), ordered=ordered)
+            result[re.sub(_DOLLARS, _escaped, key)] = _anywhere(item, (*path, key), ordered=ordered)
         return result
     if isinstance(value, (list, tuple)):
         return [_anywhere(item, (*path, index), ordered=ordered) for index, item in enumerate(value)]

@@ -15,8 +15,8 @@ from bkgen.spec.suite import Suite
 
 LONGEST = 100
 _ILLEGAL = re.compile(r"[^A-Za-z0-9_-]+")
-_LEGAL_KEY = re.compile(r"[A-Za-z0-9_:-]{1,100}\Z")
-_UUID = re.compile(r"[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z", re.IGNORECASE)
+_LEGAL_KEY = r"[A-Za-z0-9_:-]{1,100}\Z"
+_UUID = r"(?i)[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}\Z"
 
 
 class Keyed(NamedTuple):
@@ -130,7 +130,7 @@ def key_problems(suite: Suite, keyed: tuple[Keyed, ...]) -> Iterator[Diagnostic]
         name = dotted((*item.path, field))
         if isinstance(item.step, WaitStep) and item.step.own_key is None:
             continue
-        if not _LEGAL_KEY.match(item.key):
+        if not re.match(_LEGAL_KEY, item.key):
             yield Diagnostic(
                 "step-key",
                 f"'{item.key}' cannot be a key",
@@ -138,7 +138,7 @@ def key_problems(suite: Suite, keyed: tuple[Keyed, ...]) -> Iterator[Diagnostic]
                 place,
                 name,
             )
-        elif _UUID.match(item.key):
+        elif re.match(_UUID, item.key):
             yield Diagnostic(
                 "step-key", f"the key '{item.key}' looks like a UUID", "give it a name", place, name
             )

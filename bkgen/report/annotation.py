@@ -15,12 +15,12 @@ from bkgen.report.figures import counted, figures
 from bkgen.report.table import brief, compared, totals
 
 MOST_ROWS = 200
-_OBEYED = re.compile(r"[^A-Za-z0-9 .,;/()=+\-–…’àéüöä×→%'\"?]")
+_OBEYED = r"[^A-Za-z0-9 .,;/()=+\-–…’àéüöä×→%'\"?]"
 
 
 def escaped(text: str) -> str:
     """`text` that neither Markdown nor HTML nor the emoji reader obeys, on one line."""
-    return _OBEYED.sub(lambda match: f"&#{ord(match[0])};", " ".join(text.split()))
+    return re.sub(_OBEYED, lambda match: f"&#{ord(match[0])};", " ".join(text.split()))
 
 
 def style_of(plan: Plan, warnings: Sequence[object]) -> str:

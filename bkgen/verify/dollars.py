@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from bkgen.verify.finding import Finding, Path, error, warning
 
 # A pair of dollars and an escaped dollar are consumed first, as the agent does.
-_TOKEN = re.compile(r"\$\$|\\\$|\$\{(?P<inside>[^}]*\}?)|\$(?P<name>[^\W\d_]\w*)")
-_GOOD = re.compile(r"[^\W\d_]\w*(?:\}|:?-|\?|:\s*-?[0-9]+\s*(?::\s*-?[0-9]+\s*)?\})")
-_NAME = re.compile(r"[^\W\d_]\w*")
-_DOUBLED = re.compile(r"(?<!\$)(?:\$\$)+(?=[A-Za-z_{])")
+_DOLLAR = r"\$\$|\\\$|\$\{(?P<inside>[^}]*\}?)|\$(?P<name>[^\W\d_]\w*)"
+_GOOD = r"[^\W\d_]\w*(?:\}|:?-|\?|:\s*-?[0-9]+\s*(?::\s*-?[0-9]+\s*)?\})"
+_NAME = r"[^\W\d_]\w*"
+_DOUBLED = r"(?<!\$)(?:\$\$)+(?=[A-Za-z_{])"
 _OF_SHARD = frozenset({"BUILDKITE_PARALLEL_JOB", "BUILDKITE_PARALLEL_JOB_COUNT"})
 _OF_UPLOADER = frozenset(
     {"HOME", "PATH", "PWD"}
@@ -27,14 +27,14 @@ _OF_UPLOADER = frozenset(
 
 def uploaded(text: str, path: Path) -> Iterator[Finding]:
     """Findings for one text of a file whose variables the upload fills in."""
-    for found in _TOKEN.finditer(text):
+    for found in re.finditer(_DOLLAR, text):
         inside = found["inside"]
-        if inside is not None and not _GOOD.match(inside):
+        if inside is not None and not re.match(_GOOD, inside):
             message = f"the upload fails at '${{{inside}'"
             hint = "write $$ to leave it to the shell, or take interpolate: true out of the file"
             yield error("upload-expression", path, message, hint)
             continue
-        name = found["name"] or (found_name[0] if inside and (found_name := _NAME.match(inside)) else "")
+        name = found["name"] or (found_name[0] if inside and (found_name := re.match(_NAME, inside)) else "")
         if name in _OF_SHARD:
             message = f"${name} is filled in at upload, when there is no shard: it becomes empty"
             yield error("upload-shard-variable", path, message, f"write $${name}")
@@ -45,7 +45,7 @@ def uploaded(text: str, path: Path) -> Iterator[Finding]:
 
 def doubled(text: str, path: Path) -> Iterator[Finding]:
     """The finding for `$$NAME` in a text that no upload touches."""
-    if _DOUBLED.search(text):
+    if re.search(_DOUBLED, text):
         message = "no upload halves these dollars; the shell reads $$ as its own process number"
         hint = "write a single $, or say interpolate: true in the file"
         yield warning("dollars-doubled", path, message, hint)

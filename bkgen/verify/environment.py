@@ -28,9 +28,9 @@ _PROTECTED = frozenset(
     for name in ("BOOTSTRAP_PHASES", "COMMAND", "CONTAINER_ID", "JOB_CONTEXT_DIR", "SOCKETS_PATH")
 )
 _CHOSEN = frozenset({"BUILDKITE_SHELL", "BUILDKITE_HOOKS_SHELL"})
-_REFERENCE = re.compile(r"(?<!\$)(?:(\$\$)(?![$(])|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\))")
-_SHELL_REFERENCE = re.compile(r"(?<!\$)\$(?:[A-Za-z_]|\{[A-Za-z_])")
-_VARIABLE_ALONE = re.compile(r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})")
+_REFERENCE = r"(?<!\$)(?:(\$\$)(?![$(])|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\))"
+_SHELL_REFERENCE = r"(?<!\$)\$(?:[A-Za-z_]|\{[A-Za-z_])"
+_VARIABLE_ALONE = r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})"
 _SECRET_MIN = 6
 
 
@@ -47,7 +47,7 @@ def secret_finding(name: str, value: object, path: Path, *, interpolate: bool) -
     text = value if isinstance(value, str) else str(value)
     if len(text.encode("utf-8", "replace")) < _SECRET_MIN or MATRIX_TOKEN.search(text):
         return
-    if _VARIABLE_ALONE.fullmatch(text):
+    if re.fullmatch(_VARIABLE_ALONE, text):
         if interpolate:
             message = f"{name} is filled in at upload: the secret's value goes into the build"
             yield error(
@@ -64,7 +64,7 @@ def secret_finding(name: str, value: object, path: Path, *, interpolate: bool) -
 
 def unexpanded(name: str, value: str, path: Path) -> Iterator[Finding]:
     """The finding for `$NAME` in an environment value, which nobody expands without interpolation."""
-    if _SHELL_REFERENCE.search(value):
+    if re.search(_SHELL_REFERENCE, value):
         message = f"{name} keeps its dollar: no shell and no upload expands the value of a variable"
         hint = "set it in the command (export …), or say interpolate: true in the file"
         yield warning("env-not-expanded", path, message, hint)
@@ -141,7 +141,7 @@ def _dollars(pod: Pod, rules: PodRules) -> Iterator[Finding]:
 
 def _rewritten(name: str, value: str, path: Path, known: Mapping[str, bool]) -> Iterator[Finding]:
     """`known` says of each variable set so far whether it comes from a field: `$(NAME)` is made for those."""
-    for found in _REFERENCE.finditer(value):
+    for found in re.finditer(_REFERENCE, value):
         if found[1]:
             message = f"the kubelet turns $$ in {name} into a single $"
             yield warning("pod-env-dollar", path, message, "write $$$$ where two are wanted")

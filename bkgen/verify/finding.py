@@ -1,7 +1,7 @@
 """What verification takes and gives: the settings that rules ask, and findings as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from types import MappingProxyType
 from typing import NamedTuple
 
 from bkgen.errors import Severity
@@ -24,8 +24,7 @@ class Finding(NamedTuple):
         return Finding(self.code, prefix + self.path, self.message, self.hint, self.severity)
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PodRules:
+class PodRules(NamedTuple):
     """What the settings say about pods, jobs and the cluster. All defaults ask nothing unusual.
 
     An empty mapping or `None` means that the settings are silent, and the rule that needs it keeps still.
@@ -36,15 +35,15 @@ class PodRules:
     judged by itself: allowed, except to forks."""
     gpu_resources: tuple[str, ...] = ()
     """Names of extended resources of this cluster, beside the vendors' usual ones."""
-    gpus_per_node: Mapping[str, int] = field(default_factory=dict)
+    gpus_per_node: Mapping[str, int] = MappingProxyType({})
     """The most devices of a resource that one node has."""
-    gpu_capacity: Mapping[str, int] = field(default_factory=dict)
+    gpu_capacity: Mapping[str, int] = MappingProxyType({})
     """All devices of a resource in the cluster, for the rule about jobs that wait too long."""
     pod_pending_minutes: int = 15
     """How long the controller lets a pod wait for a node (its `pod-pending-timeout`)."""
     node_labels: tuple[str, ...] | None = None
     """Labels a node selector may ask for: `key`, or `key=value` for single values."""
-    controller_tags: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    controller_tags: Mapping[str, Mapping[str, str]] = MappingProxyType({})
     """For a queue, the tags that its controller was started with (`config.tags`)."""
     job_deadline_minutes: int = 360
     """The controller's `job-active-deadline-seconds`, in minutes."""

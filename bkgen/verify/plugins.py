@@ -5,14 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from difflib import SequenceMatcher
 from typing import Any
 
 from bkgen.verify.finding import Finding, Path, error
 from bkgen.verify.values import as_list
 
 NAME = "kubernetes"
-_VERSIONED = re.compile(r"(?:buildkite-plugins/)?kubernetes(?:-buildkite-plugin)?(?:#.*)?", re.DOTALL)
+_VERSIONED = r"(?:buildkite-plugins/)?kubernetes(?:-buildkite-plugin)?(?s:#.*)?"
 
 
 def entries(step: Mapping[str, Any]) -> list[tuple[Path, str, Any]]:
@@ -56,7 +55,7 @@ def plugins(step: Mapping[str, Any], found: list[tuple[Path, str, Any]]) -> Iter
                 message = "the step has two kubernetes plugins; one overlays the other"
                 yield error("plugin-twice", path, message, "merge them into one")
             seen = True
-        elif _VERSIONED.fullmatch(name):
+        elif re.fullmatch(_VERSIONED, name):
             message = f"the controller knows the bare name kubernetes; '{name}' is cloned like any plugin"
             yield error("plugin-name-versioned", path, message, "write kubernetes, without version or owner")
         elif "/" not in name and _resembles(name.partition("#")[0]):
@@ -66,4 +65,8 @@ def plugins(step: Mapping[str, Any], found: list[tuple[Path, str, Any]]) -> Iter
 
 def _resembles(name: str) -> bool:
     # Most names differ in their first letter, and comparing costs more than all else here.
-    return name[:1] in "kK" and SequenceMatcher(None, name.casefold(), NAME).ratio() >= 0.8
+    if name[:1] not in {"k", "K"}:
+        return False
+    from difflib import SequenceMatcher
+
+    return SequenceMatcher(None, name.casefold(), NAME).ratio() >= 0.8

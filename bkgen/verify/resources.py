@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from difflib import SequenceMatcher
 from fractions import Fraction
 
 from bkgen.errors import did_you_mean, nearest
@@ -37,7 +36,7 @@ VENDOR_RESOURCES = (
 )
 # Network cards and the like: a pod may have one beside its GPUs.
 _BESIDE = ("rdma/", "vpc.amazonaws.com/", "devices.kubevirt.io/", "smarter-devices/")
-_MIG = re.compile(r"nvidia\.com/mig-[1-9][0-9]*g\.[1-9][0-9]*gb(\.me)?(\.shared)?")
+_MIG = r"nvidia\.com/mig-[1-9][0-9]*g\.[1-9][0-9]*gb(\.me)?(\.shared)?"
 KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _TINY = 1024 * 1024
 
@@ -49,7 +48,8 @@ def amount(pod: Pod, value: object) -> Fraction | None:
 
 def is_device(resource: str, rules: PodRules) -> bool:
     """A GPU or its like: in the vendors' table or named by the settings."""
-    return resource in VENDOR_RESOURCES or resource in rules.gpu_resources or bool(_MIG.fullmatch(resource))
+    known = resource in VENDOR_RESOURCES or resource in rules.gpu_resources
+    return known or re.fullmatch(_MIG, resource) is not None
 
 
 def devices(pod: Pod, box: Box, rules: PodRules) -> Mapping[str, Fraction]:
@@ -168,6 +168,8 @@ def _is_slip(name: str, known: str) -> bool:
     """One typing error away: the vendor is the same and the device almost, or the other way round."""
     domain, _, device = name.casefold().rpartition("/")
     other, _, known_device = known.casefold().rpartition("/")
+    from difflib import SequenceMatcher  # slow to load, and most resources are known
+
     if device == known_device:
         return bool(SequenceMatcher(None, domain, other).ratio() >= 0.85)
     return domain == other and bool(SequenceMatcher(None, device, known_device).ratio() >= 0.75)

@@ -20,7 +20,7 @@ SIZE_MAX = 120 * 1024
 """The kernel takes 128 KiB for one environment variable; the rest is for its name and for growth."""
 
 _KEY = re.compile(r"[A-Za-z0-9_:-]+")
-_UUID = re.compile(r"[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}", re.IGNORECASE)
+_UUID = r"(?i)[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}"
 
 
 class Context(NamedTuple):
@@ -63,7 +63,7 @@ def _key(step: Mapping[str, Any], context: Context) -> Iterator[Finding]:
     elif len(key) > KEY_LENGTH:
         message = f"a key has at most {KEY_LENGTH} characters, not {len(key)}"
         yield error("key-too-long", path, message, "shorten it")
-    elif _UUID.fullmatch(key):
+    elif re.fullmatch(_UUID, key):
         message = "a key must not look like a UUID"
         yield error("key-invalid", path, message, "give it a name that says what runs")
 

@@ -8,7 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
 from typing import Any
 
-_QUANTITY = re.compile(r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,2})")
+# As text, a regular expression is compiled when it is first asked: no build needs all of them.
+_QUANTITY = r"([+-]?)([0-9]+(?:\.[0-9]*)?|\.[0-9]+)([numkMGTPE]?|[KMGTPE]i|[eE][+-]?[0-9]{1,2})"
 _SCALE = {
     "n": Fraction(1, 10**9),
     "u": Fraction(1, 10**6),
@@ -18,16 +19,15 @@ _SCALE = {
     **{suffix + "i": Fraction(1024**power) for power, suffix in enumerate("KMGTPE", start=1)},
 }
 MATRIX_TOKEN = re.compile(r"\{\{\s*matrix(?:\.([A-Za-z0-9_]+))?\s*\}\}")
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
-_SUBDOMAIN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*")
-_LABEL_VALUE = re.compile(r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?")
-_ENV_NAME = re.compile(r"[-._A-Za-z][-._A-Za-z0-9]*")
-_IMAGE = re.compile(
-    r"(?P<name>(?:(?:localhost(?::[0-9]+)?|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?|[A-Za-z0-9-]+:[0-9]+"
+_LABEL = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?"
+_SUBDOMAIN = r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*"
+_LABEL_VALUE = r"(?:[A-Za-z0-9](?:[-A-Za-z0-9_.]*[A-Za-z0-9])?)?"
+_ENV_NAME = r"[-._A-Za-z][-._A-Za-z0-9]*"
+_IMAGE = (
+    r"(?a)(?P<name>(?:(?:localhost(?::[0-9]+)?|[A-Za-z0-9-]+(?:\.[A-Za-z0-9-]+)+(?::[0-9]+)?|[A-Za-z0-9-]+:[0-9]+"
     r"|\[[0-9A-Fa-f:]+\](?::[0-9]+)?)/)?"
     r"[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*(?:/[a-z0-9]+(?:(?:\.|__?|-+)[a-z0-9]+)*)*)"
-    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-fA-F]{32,}))?",
-    re.ASCII,
+    r"(?::(?P<tag>\w[\w.-]{0,127}))?(?:@(?P<digest>[a-z0-9]+(?:[+._-][a-z0-9]+)*:[0-9a-fA-F]{32,}))?"
 )
 
 
@@ -72,7 +72,7 @@ def quantity(value: object) -> Fraction | None:
         if isinstance(value, float) and not math.isfinite(value):
             return None
         value = repr(value)
-    found = _QUANTITY.fullmatch(value) if isinstance(value, str) else None
+    found = re.fullmatch(_QUANTITY, value) if isinstance(value, str) else None
     if found is None:
         return None
     sign, digits, suffix = found.groups()
@@ -86,17 +86,17 @@ def quantity(value: object) -> Fraction | None:
 
 def is_dns_label(text: str) -> bool:
     """RFC 1123 label: at most 63 small letters, digits and inner hyphens."""
-    return len(text) <= 63 and _LABEL.fullmatch(text) is not None
+    return len(text) <= 63 and re.fullmatch(_LABEL, text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
     """RFC 1123 subdomain: labels joined by dots, at most 253 characters."""
-    return len(text) <= 253 and _SUBDOMAIN.fullmatch(text) is not None
+    return len(text) <= 253 and re.fullmatch(_SUBDOMAIN, text) is not None
 
 
 def is_label_value(text: str) -> bool:
     """A label's value: empty, or at most 63 letters, digits, `-`, `_`, `.`, alphanumeric at both ends."""
-    return len(text) <= 63 and _LABEL_VALUE.fullmatch(text) is not None
+    return len(text) <= 63 and re.fullmatch(_LABEL_VALUE, text) is not None
 
 
 def is_qualified_name(text: str) -> bool:
@@ -107,12 +107,12 @@ def is_qualified_name(text: str) -> bool:
 
 def is_env_name(text: str) -> bool:
     """A container's environment variable name that every supported API server takes."""
-    return (text.isidentifier() and text.isascii()) or _ENV_NAME.fullmatch(text) is not None
+    return (text.isidentifier() and text.isascii()) or re.fullmatch(_ENV_NAME, text) is not None
 
 
 def image_parts(reference: str) -> tuple[str, str, str] | None:
     """Name, tag and digest of an image reference (absent parts empty), or None where it is malformed."""
-    found = _IMAGE.fullmatch(reference)
+    found = re.fullmatch(_IMAGE, reference)
     if found is None or len(found["name"]) > 255:
         return None
     return found["name"], found["tag"] or "", found["digest"] or ""

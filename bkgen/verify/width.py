@@ -75,6 +75,10 @@ def matrix(step: Mapping[str, Any], mentioned: frozenset[str]) -> Iterator[Findi
     yield from _tokens(step, written, mentioned)
 
 
+def _dimensions_of(chosen: object) -> set[str]:
+    return {name for name, _ in _combination(chosen)}
+
+
 def _limits(written: object) -> Iterator[Finding]:
     dimensions = _dimensions(written)
     adjustments = as_list(as_map(written).get("adjustments"))
@@ -85,6 +89,10 @@ def _limits(written: object) -> Iterator[Finding]:
             f"{len(adjustments)} adjustments, at most {MATRIX_ADJUSTMENTS}",
         ),
         (not all(dimensions.values()), "a dimension without elements"),
+        (
+            any(_dimensions_of(as_map(one).get("with")) != set(dimensions) for one in adjustments),
+            "an adjustment that does not give every dimension a value, and no other",
+        ),
     ]
     for name, elements in dimensions.items():
         shown = f" in '{name}'" if name else ""
