@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from bkgen.changes import UnknownChanges
@@ -101,6 +103,24 @@ def test_a_terminal_gets_no_line_that_is_wider_than_itself(width: int, *, colour
     if not colour:
         assert max(map(len, shown.splitlines())) <= width
         assert width < 80 or sorted(shown.split()) == sorted(plain_table(made).split())
+
+
+@pytest.mark.parametrize("width", [0, 1, 20, 59], ids="width {}".format)
+def test_a_terminal_that_is_too_narrow_still_gets_the_whole_table(width: int) -> None:
+    shown = terminal_table(plan([OPEN, LABELLED], given=GIVEN), width, colour=False)
+    assert {"RUN", "SKIP", "open", "labelled"} <= set(shown.split())
+    assert len(shown.splitlines()) < 120
+
+
+def test_colours_change_no_character() -> None:
+    made = plan([OPEN, LABELLED], given=GIVEN)
+    coloured = terminal_table(made, 80, colour=True)
+    stripped = re.sub(r"\x1b\[[0-9;]*m", "", coloured)
+    assert [line.rstrip() for line in stripped.splitlines()] == [
+        line.rstrip() for line in terminal_table(made, 80, colour=False).splitlines()
+    ]
+    assert "\x1b[32mRUN      open    \x1b[0m  " in coloured
+    assert "\x1b[2mSKIP     labelled\x1b[0m  " in coloured
 
 
 def test_a_repository_without_suites_is_told_where_they_were_looked_for() -> None:

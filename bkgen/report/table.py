@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from itertools import zip_longest
 
 from bkgen.changes import ChangeSet, UnknownChanges, printable
 from bkgen.plan.planned import Plan, PlannedSuite
 from bkgen.report.figures import counted, figures, minutes
+from bkgen.report.terminal import folded, painted
 
 HEAD = ("verdict", "suite", "steps", "jobs", "GPUs", "minutes", "why")
+RIGHT = frozenset({2, 3, 4, 5})
+LEAST = 20
+"""Characters that a name and a reason get in a terminal that is too narrow for the table."""
 
 
 def rows(plan: Plan) -> list[tuple[str, ...]]:
@@ -62,7 +67,7 @@ def _line(cells: Sequence[str], widths: Sequence[int], right: frozenset[int]) ->
 
 def plain_table(plan: Plan) -> str:
     """The plan as plain text, with what was compared above and the totals below."""
-    table = aligned(HEAD, rows(plan), right=frozenset({2, 3, 4, 5})) if plan.suites else _no_suites(plan)
+    table = aligned(HEAD, rows(plan), right=RIGHT) if plan.suites else _no_suites(plan)
     return f"{compared(plan)}\n\n{table}\n{totals(plan)}\n"
 
 
@@ -104,27 +109,28 @@ def totals(plan: Plan) -> str:
 
 def terminal_table(plan: Plan, width: int, *, colour: bool) -> str:
     """The same for a terminal of `width` columns: a long reason goes on below itself."""
-    from rich.console import Console
-    from rich.table import Table
-    from rich.text import Text
-
     if not plan.suites:
         return plain_table(plan)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for column, name in enumerate(HEAD):
-        table.add_column(name, justify="right" if column in {2, 3, 4, 5} else "left", overflow="fold")
-    for row in rows(plan):
+    body = rows(plan)
+    widths = [max(map(len, column)) for column in zip(HEAD, *body, strict=True)][:-1]
+    # Names and reasons share what the other columns leave; no name takes more than half of it.
+    width = max(width, 2 * LEAST)
+    left = max(width - (sum(widths) - widths[1] + 2 * len(widths)), LEAST)
+    widths[1] = min(widths[1], left // 2)
+    room = left - widths[1]
+
+    lines = [(part, "", "dim") for line in compared(plan).splitlines() for part in folded(line, width)]
+    lines += [("", "", ""), (_line(HEAD, widths, RIGHT).rstrip("\n"), "", "bold")]
+    for row in body:
         style = "green" if row[0] == "RUN" else "dim"
-        table.add_row(
-            *(Text(cell, style=style if column in {0, 1} else "") for column, cell in enumerate(row))
-        )
-    console = Console(
-        width=width, force_terminal=True, color_system="standard" if colour else None, highlight=False
-    )
-    with console.capture() as capture:
-        console.print(Text(compared(plan), style="dim"))
-        console.print()
-        console.print(table)
-        console.print()
-        console.print(Text(totals(plan), style="bold"))
-    return "".join(f"{line.rstrip()}\n" for line in capture.get().splitlines())
+        for part in zip_longest(folded(row[0], widths[0]), *_parts(row, widths, room), fillvalue=""):
+            text = _line(part, widths, RIGHT).rstrip("\n")
+            split = widths[0] + 2 + widths[1]
+            lines.append((text[:split], text[split:], style))
+    lines += [("", "", ""), *((part, "", "bold") for part in folded(totals(plan), width))]
+    return "".join(f"{painted(head, style if colour else '')}{rest}\n" for head, rest, style in lines)
+
+
+def _parts(row: Sequence[str], widths: Sequence[int], room: int) -> list[list[str]]:
+    """Every cell behind the verdict in lines; only the name and the reason may take several."""
+    return [folded(row[1], widths[1]), *([cell] for cell in row[2:-1]), folded(row[-1], room)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Iterator
 from bkgen.decide.decision import RULES, Decision, RuleOutcome
 from bkgen.plan.planned import Plan
 from bkgen.report.table import compared
+from bkgen.report.terminal import painted
 from bkgen.report.why import Explanation, Level, listed
 
 Span = tuple[str, str]
@@ -22,14 +23,7 @@ def plain_why(told: Explanation, plan: Plan) -> str:
 
 def coloured_why(told: Explanation, plan: Plan) -> str:
     """The same with colours; the terminal folds what is too wide for it."""
-    from rich.console import Console
-    from rich.text import Text
-
-    console = Console(force_terminal=True, highlight=False, soft_wrap=True)
-    with console.capture() as capture:
-        for line in lines(told, plan):
-            console.print(Text.assemble(*line))
-    return capture.get()
+    return "".join("".join(painted(*span) for span in line) + "\n" for line in lines(told, plan))
 
 
 def lines(told: Explanation, plan: Plan) -> Iterator[Line]:
