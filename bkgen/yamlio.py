@@ -291,6 +291,8 @@ class _Reader:
         if tag == _PLAIN:
             return None if node.value in NULLS else Plain(node.value)
         if tag == _STR:
+            if "\0" in node.value:
+                self.problem(node, "yaml-encoding", "a NUL character", "no program takes one; remove it")
             return node.value
         if tag not in _CORE:
             self._odd_tag(node)

@@ -75,6 +75,16 @@ def test_a_key_that_buildkite_refuses_is_an_error(key: str) -> None:
     assert "key" in failing(suite(steps=[cmd(key=key)]))
 
 
+def test_a_step_cannot_have_the_key_of_its_suites_group() -> None:
+    message = failing(suite("unit", steps=[cmd(key="unit"), cmd()]))
+    assert "the key 'unit' is that of the group which the suite's steps make" in message
+
+
+def test_a_step_has_one_key_under_one_name() -> None:
+    assert "the step has 2 keys" in failing(suite(steps=[cmd(key="a", identifier="b")]))
+    assert keys(suite(steps=[cmd(key="a", id="a")])) == ["a"]
+
+
 def test_an_unknown_dependency_is_an_error_with_the_nearest_key() -> None:
     message = failing(suite("a", steps=[cmd(key="build")]), suite("b", steps=[cmd(depends_on=["biuld"])]))
     assert "no step has the key 'biuld'" in message
@@ -175,6 +185,22 @@ def test_a_wait_follows_its_neighbours_even_where_the_file_is_skipped() -> None:
     steps = [cmd(key="a", when=claim), "wait", cmd(key="b", when=claim)]
     made = step_verdicts(plan([suite("x", steps=steps)], ["docs/a.md"]))
     assert all(verdict.startswith("RUN") for verdict in made.values()), made
+
+
+def test_a_wait_that_a_step_depends_on_stays_with_nothing_before_it() -> None:
+    steps = [
+        cmd(key="a", when={"paths": ["a/**"]}),
+        {"wait": None, "key": "w"},
+        cmd(key="b", depends_on="w"),
+    ]
+    made = step_verdicts(plan([suite("x", steps=steps)], ["b/y"]))
+    assert [key for key, verdict in made.items() if verdict.startswith("RUN")] == ["w", "b"]
+
+
+def test_a_gate_of_a_skipped_suite_runs_for_the_step_that_waits_for_it() -> None:
+    gate = suite("gate", steps=[{"block": "Go?", "key": "go"}], when={"paths": ["a/**"]})
+    made = plan([gate, suite("x", steps=[cmd(depends_on="go")])], ["b/y"])
+    assert verdicts(made) == {"gate": "RUN needed", "x": "RUN default"}
 
 
 def test_a_block_with_nothing_behind_it_goes() -> None:

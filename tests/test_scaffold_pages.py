@@ -150,7 +150,7 @@ def test_the_github_settings_follow_from_labels_and_forks() -> None:
         ),
         pytest.param("pod: {gpus: 0}\n", "- any that is not trivial\n", id="no paths"),
         pytest.param("when: {include_trivial: true}\n", "- any; trivial files count, too\n", id="trivial files, too"),
-        pytest.param("steps: [wait]\n", "No step of this suite runs anything.", id="nothing to run"),
+        pytest.param("steps: [block]\n", "No step of this suite runs anything.", id="nothing to run"),
         pytest.param(
             "description: 'a | <!-- bkgen:end about -->\n\n  b'\n",
             "a \\| &lt;!-- bkgen:end about --> b\n",

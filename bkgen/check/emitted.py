@@ -21,6 +21,7 @@ from bkgen.plan.planned import Plan
 from bkgen.plan.planning import make_plan
 from bkgen.spec.settings import Settings
 from bkgen.spec.suite import Suite
+from bkgen.verify.plugins import NAME, entries
 from bkgen.yamlio import Document
 
 _UNKNOWN_DEPENDENCIES = frozenset({"step-unknown-dependency", "depends-on-unknown"})
@@ -43,10 +44,15 @@ class Emitted:
     @property
     def pods(self) -> int:
         """How many different pods they have."""
-        plugins = [
-            p for item in self.pipeline.items for step in item.steps for p in step.body.get("plugins", ())
-        ]
-        return len({id(plugin["kubernetes"]) for plugin in plugins if "kubernetes" in plugin})
+        steps = [step for item in self.pipeline.items for step in item.steps]
+        return len(
+            {
+                id(pod)
+                for step in steps
+                for _, name, pod in entries(step.body)
+                if name == NAME and pod is not None
+            }
+        )
 
 
 def emit_everything(

@@ -68,6 +68,9 @@ class Disk:
     def text(self, path: str) -> str | None:
         """The file as text, undecodable bytes kept as surrogates; None where there is no such file."""
         try:
+            # Reading a pipe would wait for somebody who writes.
+            if not self.is_file(path):
+                return None
             return (self.root / path).read_bytes().decode("utf-8", "surrogateescape")
         except OSError:
             return None

@@ -117,7 +117,7 @@ def _meant(pattern: str, listing: Listing) -> str:
 
 
 def _whole(one: PatternList, listing: Listing, weighty: Paths) -> Iterator[Diagnostic]:
-    if one.purpose == "trivial":
+    if one.purpose == "trivial" or not one.patterns:
         return
     wanted = Patterns(one.patterns)
     positive = [pattern for pattern in one.patterns if not pattern.startswith("!")]

@@ -110,13 +110,16 @@ def _said(fault: Mapping[str, Any]) -> tuple[str, str]:
         words, name = bounds[kind]
         bound = context[name]
         return (
-            f"{given} is out of range: it must be {words} {bound:g}",
-            f"write a number that is {words} {bound:g}",
+            f"{given} is out of range: it must be {words} {bound:,.12g}",
+            f"write a number that is {words} {bound:,.12g}",
         )
     if kind == "string_too_long":
         return f"longer than {context['max_length']} characters", "shorten it"
+    if kind == "string_too_short":
+        return "the text is empty", "write something, or remove the key"
     if kind == "too_short":
-        return "the list is empty", "write at least one item, or remove the key"
+        what = "map" if isinstance(given, dict) else "list"
+        return f"the {what} is empty", "write at least one item, or remove the key"
     return str(fault["msg"]), _FORMS
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple, TypeVar
 from pydantic import BaseModel, ValidationError
 
 from bkgen.config.faults import diagnostics
-from bkgen.config.trees import DIRECTORY, SYMLINK, Tree
+from bkgen.config.trees import DIRECTORY, KINDS, SYMLINK, Tree, no_file
 from bkgen.errors import Diagnostic, Position, UserError
 from bkgen.scalars import described
 from bkgen.spec.references import setting_problems, suite_problems
@@ -83,11 +83,11 @@ def load_settings(tree: Tree) -> Settings:
 
 
 def _settings(tree: Tree, problems: list[Diagnostic]) -> tuple[Settings | None, Document]:
-    data = tree.read(SETTINGS_FILE)
     empty = Document(SETTINGS_FILE, "", {})
-    if data is None:
-        return Settings(), empty
     try:
+        data = tree.read(SETTINGS_FILE)
+        if data is None:
+            return Settings(), empty
         document = load(data, SETTINGS_FILE)
         value = {} if document.value is None else _without_extensions(document.value)
         return _validated(Settings, value, document), document
@@ -121,7 +121,12 @@ def _suites(
 ) -> tuple[tuple[Suite, ...], tuple[str, ...]]:
     suites = []
     unread = []
-    for name, mode in tree.entries(tests_dir).items():
+    try:
+        found = _directory(tree, tests_dir)
+    except UserError as error:
+        problems += error.diagnostics
+        return (), (tests_dir,)
+    for name, mode in found.items():
         if name.startswith((".", "_")) or mode not in {DIRECTORY, SYMLINK}:
             continue
         directory = f"{tests_dir}/{name}"
@@ -134,6 +139,23 @@ def _suites(
             if suite is not None:
                 suites.append(suite)
     return tuple(suites), tuple(unread)
+
+
+def _directory(tree: Tree, path: str) -> dict[str, str]:
+    # What a link leads to lies elsewhere for git: a change there would never be a change of the suite.
+    parent = ""
+    for part in path.split("/"):
+        place = f"{parent}/{part}" if parent else part
+        mode = tree.entries(parent).get(part, DIRECTORY)
+        if mode != DIRECTORY:
+            raise UserError.single(
+                "suite-symlink",
+                f"the directory of the suites is {KINDS.get(mode, 'a file')}",
+                "make it a directory, or mend tests_dir in bkgen.yml",
+                position=Position(place),
+            )
+        parent = place
+    return tree.entries(path)
 
 
 def _suite(tree: Tree, name: str, mode: str, directory: str) -> Suite | None:
@@ -149,11 +171,10 @@ def _suite(tree: Tree, name: str, mode: str, directory: str) -> Suite | None:
         return None
     problems = list(_directory_problems(name, directory, entries))
     path = f"{directory}/pipeline.yml"
-    data = tree.read(path) if entries.get("pipeline.yml") not in {None, SYMLINK, DIRECTORY} else None
-    if data is None:
+    if entries.get("pipeline.yml", DIRECTORY) in KINDS:
         raise UserError(problems)
     try:
-        suite = _parsed(name, directory, load(data, path))
+        suite = _parsed(name, directory, load(tree.read(path) or b"", path))
     except UserError as error:
         raise UserError([*problems, *error.diagnostics]) from None
     if problems:
@@ -177,14 +198,8 @@ def _directory_problems(name: str, directory: str, entries: dict[str, str]) -> I
                 f"add {file}, or start the directory's name with '_' if it is not a suite",
                 Position(directory, 1, 1),
             )
-        elif entries[file] in {SYMLINK, DIRECTORY}:
-            kind = "a symlink" if entries[file] == SYMLINK else "a directory"
-            yield Diagnostic(
-                "suite-symlink",
-                f"{file} is {kind}, not a file",
-                "keep the file itself in the suite's directory",
-                Position(f"{directory}/{file}", 1, 1),
-            )
+        elif entries[file] in KINDS:
+            yield from no_file(f"{directory}/{file}", entries[file]).diagnostics
 
 
 def _parsed(name: str, directory: str, document: Document) -> Suite:

@@ -89,9 +89,10 @@ def _pod_of(step: PlannedStep, settings: Settings, shared: dict[int, BuiltPod]) 
     if not isinstance(step.step, CommandStep):
         return None
     pod = step.pod
-    if step.mirror is not None and pod is not False:
-        # A mirror is the step on other hardware: its profile is its name.
-        return build_pod((pod or Pod()).model_copy(update={"profile": step.mirror}), settings)
+    if step.mirror is not None:
+        # A mirror is the step on other hardware: its profile is its name; without a pod the queue is left.
+        built = build_pod((pod or Pod()).model_copy(update={"profile": step.mirror}), settings)
+        return built if pod is not False else BuiltPod(None, built.agents)
     if isinstance(pod, Pod):
         if id(pod) not in shared:
             shared[id(pod)] = build_pod(pod, settings)

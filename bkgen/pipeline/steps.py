@@ -62,7 +62,7 @@ def _command(
         body["timeout_in_minutes"] = timeout
     if pod is not None:
         _pod(body, pod, planned)
-    _retry(body, step, pod is not None and planned.pod is not None, settings)
+    _retry(body, step, pod is not None and _is_built(planned), settings)
 
 
 def _commands(body: dict[str, Any], planned: PlannedStep, step: CommandStep, pod: BuiltPod | None) -> None:
@@ -81,10 +81,25 @@ def _push_down(body: dict[str, Any], spec: SuiteSpec) -> None:
         body["env"] = {**spec.env, **body.get("env", {})}
     if spec.agents is not None:
         body["agents"] = merged_agents(spec.agents, body.get("agents"))
-    for name in ("image", "priority", "secrets"):
+    for name in ("image", "priority"):
         value = getattr(spec, name)
         if value is not None:
             body.setdefault(name, value)
+    if spec.secrets is not None:
+        body["secrets"] = merged_secrets(spec.secrets, body.get("secrets", []))
+
+
+def merged_secrets(under: Any, over: Any) -> Any:
+    """Buildkite secrets of two places, the second's winning; a list names variables after their secrets."""
+    if isinstance(under, list) and isinstance(over, list):
+        return list(dict.fromkeys([*under, *over]))
+    return {
+        name: key
+        for secrets in (under, over)
+        for name, key in (
+            secrets.items() if isinstance(secrets, Mapping) else zip(secrets, secrets, strict=True)
+        )
+    }
 
 
 def merged_agents(under: Any, over: Any) -> Any:
@@ -157,26 +172,39 @@ def _with_headroom(minutes: float, settings: Settings) -> int:
 
 def _pod(body: dict[str, Any], pod: BuiltPod, planned: PlannedStep) -> None:
     if pod.agents:
-        body["agents"] = merged_agents(pod.agents, body.get("agents"))
+        # A mirror is there for other hardware, so its profile's queue beats the one written on the step.
+        both = (pod.agents, body.get("agents"))
+        body["agents"] = merged_agents(*(both if planned.mirror is None else both[::-1]))
     if pod.env:
         body["env"] = {**pod.env, **body.get("env", {})}
     if pod.plugin is None:
         return
     plugin = pod.plugin
     timeout = body.get("timeout_in_minutes", 0)
-    if planned.pod is not None and timeout > DEADLINE_MINUTES and "jobActiveDeadlineSeconds" not in plugin:
+    if _is_built(planned) and timeout > DEADLINE_MINUTES and "jobActiveDeadlineSeconds" not in plugin:
         # Later than the timeout, so that Buildkite's own message is the one that is seen.
         plugin = {**plugin, "jobActiveDeadlineSeconds": (timeout + _DEADLINE_MARGIN_MINUTES) * 60}
-    if planned.pod is not None:
+    if _is_built(planned):
         body["plugins"] = [*_as_list(body.get("plugins")), {"kubernetes": plugin}]
     else:
         body["plugins"] = [_adopted(entry, plugin) for entry in _as_list(body["plugins"])]
 
 
+def _is_built(planned: PlannedStep) -> bool:
+    """The pod is made of bkgen's words, and not the plugin that its author wrote out."""
+    return planned.pod is not None or planned.mirror is not None
+
+
 def _adopted(entry: Any, plugin: Mapping[str, Any]) -> Any:
     if not isinstance(entry, Mapping):
         return entry
-    return {name: plugin if name.split("#")[0] == "kubernetes" else config for name, config in entry.items()}
+    # What is no map goes on as it is written, for verify to refuse.
+    return {
+        name: plugin
+        if name.split("#")[0] == "kubernetes" and (config is None or isinstance(config, Mapping))
+        else config
+        for name, config in entry.items()
+    }
 
 
 def _as_list(plugins: Any) -> list[Any]:

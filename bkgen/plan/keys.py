@@ -128,6 +128,10 @@ def key_problems(suite: Suite, keyed: tuple[Keyed, ...]) -> Iterator[Diagnostic]
         field = "key" if item.mirror is not None or getattr(item.step, "key", None) else "identifier"
         place = suite.source.position((*item.path, field))
         name = dotted((*item.path, field))
+        given = {getattr(item.step, one) for one in ("key", "identifier", "id")} - {None}
+        if item.mirror is None and len(given) > 1:
+            hint = "keep one; `id` and `identifier` are old names of `key`"
+            yield Diagnostic("step-key", f"the step has {len(given)} keys", hint, place, name)
         if isinstance(item.step, WaitStep) and item.step.own_key is None:
             continue
         if not re.match(_LEGAL_KEY, item.key):

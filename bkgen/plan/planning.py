@@ -1,6 +1,6 @@
 """Decisions for every suite and step, with what they need pulled in, in a stable order."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 
 from bkgen.decide.decision import Decision, Evidence
 from bkgen.decide.facts import Facts
@@ -24,7 +24,10 @@ def make_plan(suites: Sequence[Suite], facts: Facts) -> Plan:
     edges = edges_of(suites, drafts, owners)
     decided = {suite.name: _decided(suite, drafts[suite.name], facts, edges) for suite in suites}
     closed = closed_over({step.key: step for steps in decided.values() for step in steps}, edges)
-    planned = [_planned(suite, [closed[step.key] for step in decided[suite.name]]) for suite in suites]
+    needed = frozenset(need for step in closed.values() if step.decision.runs for need in step.needs)
+    planned = [
+        _planned(suite, [closed[step.key] for step in decided[suite.name]], needed) for suite in suites
+    ]
     return Plan(tuple(sorted(planned, key=_suite_order)), facts)
 
 
@@ -117,9 +120,10 @@ def _costed(suite: Suite, item: Keyed, decision: Decision, needs: tuple[str, ...
     )
 
 
-def _planned(suite: Suite, steps: list[PlannedStep]) -> PlannedSuite:
-    kept = without_idle(steps)
-    work = [step for step in kept if step.is_work]
+def _planned(suite: Suite, steps: list[PlannedStep], needed: Collection[str]) -> PlannedSuite:
+    kept = without_idle(steps, needed)
+    # A gate that another suite waits for is work enough.
+    work = [step for step in kept if step.is_work or step.key in needed]
     running = [step for step in work if step.decision.runs]
     if running:
         own = [step for step in running if step.decision.rule != "needed"]

@@ -1,16 +1,18 @@
 """Waits, blocks and groups have no work of their own: they go where nothing is left around them."""
 
+from collections.abc import Collection
+
 from bkgen.decide.decision import Decision
 from bkgen.plan.planned import PlannedStep
 from bkgen.spec.steps import GroupStep, WaitStep
 
 
-def without_idle(steps: list[PlannedStep]) -> list[PlannedStep]:
-    """The steps, with what has nothing left to order or hold skipped."""
+def without_idle(steps: list[PlannedStep], needed: Collection[str] = ()) -> list[PlannedStep]:
+    """The steps, with what has nothing left to order or hold skipped; what `needed` names stays."""
     kept = list(steps)
     containers = dict.fromkeys(step.group for step in steps)
     for container in containers:
-        _trim(kept, [i for i, step in enumerate(kept) if step.group == container])
+        _trim(kept, [i for i, step in enumerate(kept) if step.group == container], needed)
     for index, step in enumerate(kept):
         if isinstance(step.step, GroupStep):
             inside = [s for s in kept if s.group == step.key and s.is_work and s.decision.runs]
@@ -21,7 +23,7 @@ def without_idle(steps: list[PlannedStep]) -> list[PlannedStep]:
     return kept
 
 
-def _trim(steps: list[PlannedStep], indexes: list[int]) -> None:
+def _trim(steps: list[PlannedStep], indexes: list[int], needed: Collection[str]) -> None:
     def works(index: int) -> bool:
         step = steps[index]
         if isinstance(step.step, GroupStep):
@@ -30,7 +32,7 @@ def _trim(steps: list[PlannedStep], indexes: list[int]) -> None:
 
     for place, index in enumerate(indexes):
         step = steps[index]
-        if step.is_work or isinstance(step.step, GroupStep):
+        if step.is_work or isinstance(step.step, GroupStep) or step.key in needed:
             continue
         after = next((i for i in indexes[place + 1 :] if works(i)), None)
         before = any(works(i) for i in indexes[:place])

@@ -29,9 +29,13 @@ def laid_over(under: Any, over: Any, name: str = "") -> Any:
         return merged
     if isinstance(under, list) and isinstance(over, list):
         by = _KEYS.get(name, "name")
-        if under and over and all(isinstance(item, Mapping) and by in item for item in (*under, *over)):
+        if under and over and all(_is_named(item, by) for item in (*under, *over)):
             return _by_key(under, over, by)
     return over
+
+
+def _is_named(item: Any, by: str) -> bool:
+    return isinstance(item, Mapping) and isinstance(item.get(by), (str, int))
 
 
 def _by_key(under: list[Any], over: list[Any], by: str) -> list[Any]:

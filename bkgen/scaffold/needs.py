@@ -83,7 +83,7 @@ def _largest(
 def _shared_memory(pods: Iterable[Mapping[str, Any]]) -> Iterator[str]:
     sizes = []
     for plugin in pods:
-        at = {m.get("name") for m in _maps(plugin) if m.get("mountPath") == "/dev/shm"}  # noqa: S108
+        at = [m.get("name") for m in _maps(plugin) if m.get("mountPath") == "/dev/shm"]  # noqa: S108
         sizes += [as_map(m.get("emptyDir")).get("sizeLimit") for m in _maps(plugin) if m.get("name") in at]
     known = [size for size in sizes if quantity(size) is not None]
     if known:
@@ -96,11 +96,11 @@ def _image(container: Mapping[str, Any]) -> str:
 
 
 def _host_paths(plugin: Mapping[str, Any]) -> Iterator[str]:
-    mounts = {m.get("name"): m["mountPath"] for m in _maps(plugin) if "mountPath" in m}
+    mounts = {str(m.get("name")): m["mountPath"] for m in _maps(plugin) if "mountPath" in m}
     for volume in _maps(plugin):
         path = as_map(volume.get("hostPath")).get("path")
         if path:
-            inside = mounts.get(volume.get("name"))
+            inside = mounts.get(str(volume.get("name")))
             yield f"`{path}`" + (f", seen as `{inside}`" if inside and inside != path else "")
 
 

@@ -41,6 +41,11 @@ def _double_words(step: CommandStep) -> Iterator[Fault]:
     if isinstance(step.pod, Pod) and has_native_pod(step):
         message = "the step has a pod and a kubernetes plugin of its own"
         yield "pod", message, "keep one: `pod`, or the plugin", "spec-clash"
+    if step.mirrors and has_native_pod(step):
+        message = (
+            "a mirror runs on other hardware, and what a kubernetes plugin asks for cannot be moved there"
+        )
+        yield "mirrors", message, "say it with `pod`, or write the step out twice", "spec-clash"
     if step.command is not None and step.commands is not None:
         hint = "keep one; the agent would drop `command`"
         yield "commands", "the step has both command and commands", hint, "spec-clash"

@@ -5,11 +5,12 @@ Source: Buildkite's step reference and its published pipeline schema.
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, ConfigDict, Field, Tag, WithJsonSchema
+from pydantic import AfterValidator, BeforeValidator, ConfigDict, Field, Tag, WithJsonSchema
 from pydantic.types import Discriminator
-from typing_extensions import TypedDict
+from typing_extensions import Required, TypedDict
 
-from bkgen.scalars import described
+from bkgen.errors import nearest
+from bkgen.scalars import Plain, described, natural
 from bkgen.spec.types import Anything, Boolean, Env, Integer, Lazily, Positive, Text, TextList
 
 _CLOSED = ConfigDict(extra="forbid")
@@ -44,8 +45,17 @@ _DependsOn = Annotated[
     Discriminator(kind_of),
 ]
 
+
+def _tag(value: str) -> str:
+    if "=" not in value:
+        raise ValueError(f"a tag is written key=value, not '{value}'")
+    return value
+
+
 _Agents = Annotated[
-    Annotated[dict[str, Text], Tag("map")] | Annotated[list[Text], Tag("list")], Discriminator(kind_of)
+    Annotated[dict[str, Text], Tag("map")]
+    | Annotated[list[Annotated[Text, AfterValidator(_tag)]], Tag("list")],
+    Discriminator(kind_of),
 ]
 
 
@@ -126,7 +136,22 @@ _SoftFail = Annotated[
 
 
 def _skip(value: object) -> object:
-    return {"true": True, "false": False}.get(value, value) if isinstance(value, str) else value
+    if not isinstance(value, str):
+        return value
+    if type(value) is Plain:
+        meant = natural(value)
+        # `no`, `off` or `0` would be taken for a reason, and the step would be left out.
+        if type(meant) in {int, float} or meant in _ODD_BOOLEANS:
+            raise ValueError(f"true, false or a reason in words is wanted, not '{value}'")
+        return meant
+    return {"true": True, "false": False}.get(value, value)
+
+
+_ODD_BOOLEANS = frozenset(
+    spelt
+    for word in ("on", "off", "yes", "no", "y", "n")
+    for spelt in (word, word.capitalize(), word.upper())
+)
 
 
 _Skip = Annotated[bool | Annotated[str, Field(max_length=70)], BeforeValidator(_skip)]
@@ -147,11 +172,13 @@ MatrixElement = Annotated[
 Adjustment = TypedDict(
     "Adjustment",
     {
-        "with": Annotated[
-            Annotated[dict[str, MatrixElement], Tag("map")]
-            | Annotated[list[MatrixElement], Tag("list")]
-            | Annotated[MatrixElement, Tag("text")],
-            Discriminator(kind_of),
+        "with": Required[
+            Annotated[
+                Annotated[dict[str, MatrixElement], Tag("map")]
+                | Annotated[list[MatrixElement], Tag("list")]
+                | Annotated[MatrixElement, Tag("text")],
+                Discriminator(kind_of),
+            ]
         ],
         "skip": _Skip,
         "soft_fail": _SoftFail,
@@ -166,9 +193,12 @@ class MatrixSetup(TypedDict, total=False):
     """`matrix` with `setup` and `adjustments`."""
 
     __pydantic_config__ = _CLOSED  # type: ignore[misc]
-    setup: Annotated[
-        Annotated[dict[str, list[MatrixElement]], Tag("map")] | Annotated[list[MatrixElement], Tag("list")],
-        Discriminator(kind_of),
+    setup: Required[
+        Annotated[
+            Annotated[dict[str, list[MatrixElement]], Tag("map")]
+            | Annotated[list[MatrixElement], Tag("list")],
+            Discriminator(kind_of),
+        ]
     ]
     """The elements, or the elements of each dimension."""
     adjustments: list[Adjustment]
@@ -176,7 +206,8 @@ class MatrixSetup(TypedDict, total=False):
 
 
 _Matrix = Annotated[
-    Annotated[MatrixSetup, Tag("map")] | Annotated[list[MatrixElement], Tag("list")], Discriminator(kind_of)
+    Annotated[MatrixSetup, Tag("map")] | Annotated[list[MatrixElement], Field(min_length=1), Tag("list")],
+    Discriminator(kind_of),
 ]
 
 _Plugins = Annotated[
@@ -215,11 +246,6 @@ _Cache = Annotated[
     Discriminator(kind_of),
 ]
 
-_Notify = list[
-    Annotated[
-        Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)
-    ]
-]
 NOTIFY_CHANNELS = frozenset(
     {
         "email",
@@ -233,6 +259,29 @@ NOTIFY_CHANNELS = frozenset(
 )
 
 
+def _channels(value: object) -> object:
+    names = [value] if isinstance(value, str) else [name for name in value if name != "if"]  # type: ignore[attr-defined]
+    if not names:
+        raise ValueError(f"an entry says whom to tell: {', '.join(sorted(NOTIFY_CHANNELS))}")
+    for name in names:
+        # Buildkite may learn new ones, so a map's key is refused only where a known one was meant.
+        meant = nearest(name, NOTIFY_CHANNELS)
+        if name not in NOTIFY_CHANNELS and (meant or isinstance(value, str)):
+            hint = f"; did you mean '{meant}'?" if meant else ""
+            raise ValueError(f"nobody can be told by '{name}'{hint}")
+    return value
+
+
+_Notify = list[
+    Annotated[
+        Annotated[
+            Annotated[Text, Tag("text")] | Annotated[dict[str, Anything], Tag("map")], Discriminator(kind_of)
+        ],
+        AfterValidator(_channels),
+    ]
+]
+
+
 class IncludeExclude(TypedDict, total=False):
     """`if_changed` as a map."""
 
@@ -243,9 +292,23 @@ class IncludeExclude(TypedDict, total=False):
     """Globs of files that do not."""
 
 
+def _some_globs(value: object) -> object:
+    globs = value.get("include") if isinstance(value, dict) else value
+    if globs is None or globs == "" or globs == []:
+        raise ValueError("it names no file, and the agent would skip the step in every build")
+    if type(globs) is Plain and not isinstance(natural(globs), str):
+        raise ValueError(f"a glob is wanted, not {described(natural(globs))}")
+    return value
+
+
 _IfChanged = Annotated[
-    Annotated[IncludeExclude, Tag("map")] | Annotated[list[Text], Tag("list")] | Annotated[Text, Tag("text")],
-    Discriminator(kind_of),
+    Annotated[
+        Annotated[IncludeExclude, Tag("map")]
+        | Annotated[list[Text], Tag("list")]
+        | Annotated[Text, Tag("text")],
+        Discriminator(kind_of),
+    ],
+    BeforeValidator(_some_globs),
 ]
 
 

@@ -2,12 +2,12 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Tag, WithJsonSchema
+from pydantic import BeforeValidator, Field, Tag, WithJsonSchema
 from pydantic.types import Discriminator
 
 from bkgen.scalars import described
 from bkgen.spec.native import kind_of
-from bkgen.spec.types import Anything, Boolean, Count, Env, Lazily, Positive, Spec, Text
+from bkgen.spec.types import Anything, Boolean, Count, Env, Integer, Lazily, Name, Positive, Spec, Text
 
 PullPolicy = Literal["Always", "IfNotPresent", "Never"]
 HostPathType = Literal[
@@ -87,7 +87,7 @@ class Toleration(Spec):
     """The taint's value."""
     effect: Literal["NoSchedule", "PreferNoSchedule", "NoExecute"] | None = None
     """The taint's effect; absent means all."""
-    toleration_seconds: Count | None = None
+    toleration_seconds: Annotated[Integer, Field(ge=0)] | None = None
     """How long a NoExecute taint is tolerated, in seconds."""
 
 
@@ -104,7 +104,7 @@ class Pod(Spec):
 
     profile: Text | None = None
     """A profile of the settings: the kind of hardware. Absent: `default_profile`."""
-    image: Text | None = None
+    image: Name | None = None
     """The image of `container-0`."""
     image_pull_policy: PullPolicy | None = None
     """When the image is pulled; `Never` for one imported locally."""

@@ -11,7 +11,7 @@ from bkgen.spec.clashes import clashes
 from bkgen.spec.merge import merged_pod
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
-from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, When
+from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, WaitStep, When
 from bkgen.spec.suite import Located, Suite
 
 Path = tuple[str | int, ...]
@@ -37,6 +37,7 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
             path: Path = ("policy", kind, name, "minus")
             yield from _unknown(source, path, "label", rule.minus, policy.labels, prefix=policy.label_prefix)
     yield from _one_schedule(settings, source)
+    yield from _never_carried(settings, source)
     if "regular" in settings.policy.cadences:
         yield Diagnostic(
             "spec-reserved-name",
@@ -53,6 +54,28 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
         yield from _unknown(
             source, ("default_retry",), "retry preset", [settings.default_retry], settings.retries
         )
+
+
+def _never_carried(settings: Settings, source: Located) -> Iterator[Diagnostic]:
+    """Names that no build can ask for: labels come as one text, cut at commas, without blanks around them."""
+    policy = settings.policy
+    named: list[tuple[Path, str]] = [(("filter", "force_label"), settings.filter.force_label)]
+    for kind, names in (("labels", policy.labels), ("cadences", policy.cadences), ("scopes", policy.scopes)):
+        named += [(("policy", kind, name), name) for name in names]
+    for name, cadence in policy.cadences.items():
+        if cadence.label is not None:
+            named.append((("policy", "cadences", name, "label"), cadence.label))
+    # A blank at the prefix's end stands before the rest of the label.
+    named.append((("policy", "label_prefix"), f"{policy.label_prefix}x"))
+    for path, name in named:
+        if not name or "," in name or name != name.strip():
+            yield Diagnostic(
+                "spec-name-never-carried",
+                "no build can carry this name",
+                "take a name without commas, and without blanks around it",
+                source.position(path),
+                dotted(path),
+            )
 
 
 def _one_schedule(settings: Settings, source: Located) -> Iterator[Diagnostic]:
@@ -74,6 +97,14 @@ def suite_problems(suite: Suite, settings: Settings) -> Iterator[Diagnostic]:
         yield from _pod_problems(suite, settings, ("pod",), suite.spec.pod)
     if suite.spec.steps is None:
         yield from _gpu_problems(suite, settings, (), CommandStep.model_construct())
+    if suite.spec.steps and all(isinstance(step, (WaitStep, GroupStep)) for _, step in walk(suite)):
+        yield Diagnostic(
+            "spec-no-command",
+            "nothing in this file can run: a wait orders what stands around it",
+            "add a step with a command, or drop `steps`: then ./run.sh runs",
+            suite.source.position(("steps",)),
+            "steps",
+        )
     for path, step in walk(suite):
         if isinstance(step, SelectableStep) and step.when is not None:
             yield from _when_problems(suite, settings, (*path, "when"), step.when)

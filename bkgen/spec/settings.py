@@ -1,12 +1,13 @@
 """`bkgen.yml`: the settings of a repository. Every key has a default; the file may be absent."""
 
+import re
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from bkgen.spec import native
 from bkgen.spec.pod import HostPathType, PullPolicy, Resource, Toleration
-from bkgen.spec.types import Anything, Boolean, Env, Lazily, Positive, PositiveNumber, Spec, Text
+from bkgen.spec.types import Anything, Boolean, Env, Lazily, Name, Positive, PositiveNumber, Spec, Text
 from bkgen.spec.types import _listed as listed
 
 TRIVIAL = (
@@ -49,6 +50,21 @@ class Scope(Spec):
     """Labels it leaves out."""
 
 
+def _below_root(path: str) -> str:
+    """`k3_tests/` and `./k3_tests` as git writes it. ValueError for what is not inside the repository."""
+    parts = [part for part in path.split("/") if part not in {"", "."}]
+    if path.startswith("/") or ".." in parts or "\0" in path or not parts:
+        raise ValueError(f"'{path}' is no directory below the repository's root")
+    return "/".join(parts)
+
+
+def _resource(name: str) -> str:
+    """Extended resources have a domain. Source: Kubernetes, extended resources."""
+    if not re.fullmatch(r"[a-z0-9]([-.a-z0-9]*[a-z0-9])?/[A-Za-z0-9]([-_.A-Za-z0-9]*[A-Za-z0-9])?", name):
+        raise ValueError(f"'{name}' is no resource that Kubernetes counts, such as nvidia.com/gpu")
+    return name
+
+
 def _bodies(value: object) -> object:
     if isinstance(value, dict):
         return {name: {} if body is None else body for name, body in value.items()}
@@ -75,17 +91,17 @@ class Profile(Spec):
 
     pod: Boolean = True
     """`false`: a bare-metal queue, steps are plain agent steps."""
-    gpu_resource: Text | None = None
+    gpu_resource: Annotated[Text, AfterValidator(_resource)] | None = None
     """The extended resource a GPU is asked for by, such as nvidia.com/gpu."""
     gpus_per_node: Positive | None = None
     """How many of them a node has."""
     claim_template: Text | None = None
     """A ResourceClaimTemplate (DRA) instead of an extended resource; one claim a GPU."""
-    image: Text | None = None
+    image: Name | None = None
     """The default image."""
     image_pull_policy: PullPolicy | None = None
     """`Never` where the image is imported locally."""
-    queue: Text | None = None
+    queue: Name | None = None
     """The Buildkite queue; absent: the settings' queue."""
     agents: dict[str, Text] = Field(default_factory=dict)
     """Further agent tags."""
@@ -161,7 +177,7 @@ class Limits(Spec):
     """Jobs in a build."""
 
 
-_Profiles = Annotated[dict[str, Profile], BeforeValidator(_bodies)]
+_Profiles = Annotated[dict[str, Profile], BeforeValidator(_bodies), Field(min_length=1)]
 _Retries = dict[str, list[native.AutomaticRetry]]
 
 
@@ -170,7 +186,7 @@ class Settings(Spec):
 
     version: Literal[1] = 1
     """The version of this file's format."""
-    tests_dir: Text = "k3_tests"
+    tests_dir: Annotated[Text, AfterValidator(_below_root)] = "k3_tests"
     """The directory of the suites."""
     default_branch: Text = "main"
     """The branch that local builds are compared with."""
@@ -182,7 +198,7 @@ class Settings(Spec):
         default_factory=PolicySettings.model_construct
     )
     """Labels, cadences and scopes."""
-    timeout_factor: Annotated[PositiveNumber, Field(ge=1)] = 1.25
+    timeout_factor: Annotated[PositiveNumber, Field(ge=1, le=100)] = 1.25
     """`timeout_in_minutes` is `expected_minutes` times this, rounded up."""
     profiles: Annotated[dict[str, Profile], Lazily(_Profiles)] = Field(
         default_factory=lambda: {"default": Profile.model_construct(gpu_resource="nvidia.com/gpu")}

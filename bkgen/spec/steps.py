@@ -3,17 +3,19 @@
 from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from bkgen.errors import nearest
 from bkgen.scalars import described
 from bkgen.spec import native
 from bkgen.spec.pod import OptionalPod
 from bkgen.spec.types import (
+    Anything,
     Boolean,
     Command,
     Env,
     Lazily,
+    Name,
     Patterns,
     Positive,
     PositiveNumber,
@@ -33,12 +35,18 @@ class When(Spec):
     """Trivial files count, too (a suite that tests the docs)."""
     labels: Annotated[tuple[Text, ...], BeforeValidator(listed)] = ()
     """Labels of which the pull request must carry one, or a scope or cadence must grant one."""
-    branches: Annotated[tuple[Text, ...], BeforeValidator(listed)] = ()
+    branches: Annotated[tuple[Name, ...], BeforeValidator(listed)] = ()
     """Branch patterns whose pushes are admitted without a label."""
-    cadence: Annotated[tuple[Text, ...], BeforeValidator(listed)] = ("regular",)
+    cadence: Annotated[tuple[Text, ...], BeforeValidator(listed), Field(min_length=1)] = ("regular",)
     """`regular`, or declared cadences: then only builds of these."""
     forks: Boolean | None = None
     """`false`: never for a fork's pull request."""
+
+
+def _inside(path: str) -> str:
+    if path.startswith("/") or not path or ".." in path.split("/"):
+        raise ValueError(f"'{path}' does not lie in the suite's directory")
+    return path
 
 
 class Shards(Spec):
@@ -48,7 +56,7 @@ class Shards(Spec):
     """Jobs that share the tests."""
     by: Literal["none", "pytest-shard", "pytest-split", "balanced"] = "none"
     """Who divides the tests; `none`: the command reads Buildkite's own variables."""
-    durations: Text | None = None
+    durations: Annotated[Text, AfterValidator(_inside)] | None = None
     """A file of test durations, in the suite's directory."""
     budget_minutes: PositiveNumber | None = None
     """How long the slowest shard may take."""
@@ -234,7 +242,7 @@ class CommandStep(SelectableStep):
     """A preset of the settings by name, or Buildkite's own form."""
     secrets: native.Secrets | None = None
     """Buildkite secrets."""
-    signature: dict[str, Any] | None = None
+    signature: dict[str, Anything] | None = None
     """Written by agents that sign."""
     skip: native.Skip | None = None
     """Leave the step out, with a reason."""

@@ -7,16 +7,20 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, TypeAdapter,
 from bkgen.scalars import as_boolean, as_integer, as_number, described, natural
 
 Integer = Annotated[int, BeforeValidator(as_integer, json_schema_input_type=int)]
-Count = Annotated[Integer, Field(ge=0)]
-Positive = Annotated[Integer, Field(ge=1)]
+MOST = 1_000_000
+"""More jobs, GPUs or minutes than anybody has; sums and products of such numbers stay far below 64 bits."""
+Count = Annotated[Integer, Field(ge=0, le=MOST)]
+Positive = Annotated[Integer, Field(ge=1, le=MOST)]
 Number = Annotated[float, BeforeValidator(as_number, json_schema_input_type=float)]
-PositiveNumber = Annotated[Number, Field(gt=0)]
+PositiveNumber = Annotated[Number, Field(gt=0, le=MOST)]
 Boolean = Annotated[bool, BeforeValidator(as_boolean, json_schema_input_type=bool)]
 
 _SCALAR_SCHEMA: dict[str, Any] = {"type": ["string", "number", "boolean"]}
 
 Text = Annotated[str, WithJsonSchema(_SCALAR_SCHEMA)]
 """Text as it was written: `1.10`, `on` and `012` stay what they are."""
+Name = Annotated[Text, Field(min_length=1)]
+"""Text that must not be empty, where an empty one would count as none and bring the default back."""
 
 
 def _text_or_empty(value: object) -> object:

@@ -60,4 +60,4 @@ def _accelerators(container: dict[str, Any]) -> int:
     limits = resources.get("limits") if isinstance(resources, dict) else None
     if not isinstance(limits, dict):
         return 0
-    return sum(int(v) for name, v in limits.items() if "/" in str(name) and str(v).isdigit())
+    return sum(int(v) for name, v in limits.items() if "/" in str(name) and str(v).isdecimal())

@@ -99,6 +99,11 @@ SPEC: tuple[Code, ...] = (
         "`regular` is the name of builds without a cadence.",
     ),
     error(
+        "spec-name-never-carried",
+        "A label or cadence that no build can carry",
+        "Buildkite tells labels as one text with commas between them, and blanks around a name are cut off.",
+    ),
+    error(
         "spec-two-schedules",
         "Two cadences for one schedule",
         "Only one can be the cadence of a scheduled build that names none; others are named by "
@@ -176,8 +181,18 @@ SPEC: tuple[Code, ...] = (
     ),
     error(
         "suite-symlink",
-        "A symlink where a file or directory must be",
+        "A symlink where a directory must be",
         "What a link points at can change without the suite.",
+    ),
+    error(
+        "file-kind",
+        "No file where one must be",
+        "A symlink, whose target can change without it, a directory, a pipe or a device.",
+    ),
+    error(
+        "file-unreadable",
+        "A file that may not be read",
+        "It exists, and the user that runs bkgen has no right to read it.",
     ),
 )
 PLAN: tuple[Code, ...] = (
