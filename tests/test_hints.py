@@ -53,6 +53,17 @@ NAMES = {
 }
 
 
+PODSPEC = {
+    "resources": "write gpus, cpu and memory",
+    "limits": "write gpus, cpu: {limit: …}, memory: {limit: …}",
+    "volumes": "write caches, mounts or shm",
+    "containers": "put it under spec",
+    "nodeSelector": "did you mean 'node_selector'?",
+    "imagePullPolicy": "did you mean 'image_pull_policy'?",
+    "serviceAccountName": "did you mean 'service_account'?",
+}
+
+
 def hint(text: str, given: str = "") -> str:
     with pytest.raises(UserError) as error:
         load_configuration(Files({P: text, "k3_tests/unit/run.sh": "", "bkgen.yml": given or "version: 1\n"}))
@@ -68,6 +79,16 @@ def test_a_mistake_is_followed_by_what_to_write(text: str, expected: str) -> Non
 @pytest.mark.parametrize(("text", "given", "expected"), NAMES.values(), ids=NAMES)
 def test_a_name_that_is_declared_nowhere(text: str, given: str, expected: str) -> None:
     assert hint(text, given) == expected
+
+
+@pytest.mark.parametrize(("word", "expected"), PODSPEC.items(), ids=PODSPEC)
+@pytest.mark.parametrize("where", ["pod: {%s: x}\n", STEP + "  pod: {%s: x}\n"], ids=["file", "step"])
+def test_a_word_of_kubernetes_in_a_pod(where: str, word: str, expected: str) -> None:
+    assert hint(where % word) == expected
+
+
+def test_a_word_of_kubernetes_elsewhere_is_only_unknown() -> None:
+    assert hint("when: {volumes: x}\n").startswith("known: branches, cadence, ")
 
 
 def test_a_prefix_does_not_belong_into_minus() -> None:

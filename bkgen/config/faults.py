@@ -58,8 +58,24 @@ def diagnostics(error: ValidationError, document: Document, model: type[BaseMode
         yield Diagnostic("spec-value", message, hint, position, dotted(path))
 
 
+# Where a pod is said in words, these are the words for what a PodSpec calls otherwise.
+_OF_A_PODSPEC = {
+    "resources": "write gpus, cpu and memory",
+    "requests": "write cpu: {request: …}, memory: {request: …}",
+    "limits": "write gpus, cpu: {limit: …}, memory: {limit: …}",
+    "volumes": "write caches, mounts or shm",
+    "volumeMounts": "write caches, mounts or shm",
+    "securityContext": "write privileged, or put it under spec",
+    "containers": "put it under spec",
+    "initContainers": "put it under spec",
+    "podSpec": "put what is in it under spec",
+}
+
+
 def _unknown_hint(name: str, known: Iterable[str]) -> str:
     names = sorted(set(known))
+    if "gpus" in names and name in _OF_A_PODSPEC:
+        return _OF_A_PODSPEC[name]
     if nearest(name, names) is None and name.startswith("x-"):
         return "x- keys are for the top of a file"
     return did_you_mean(name, names)
