@@ -32,6 +32,7 @@ NEW = {
     "pod": {},
     "gpus": 0,
     "harness": False,
+    "image": True,
 }
 
 
