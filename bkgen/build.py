@@ -78,16 +78,16 @@ class Build(NamedTuple):
     def from_environ(cls, environ: Mapping[str, str]) -> "Build":
         """The build described by `BUILDKITE_*`, or a local one where `BUILDKITE` is not set.
 
-        Raises UserError for a `BUILDKITE_SOURCE` that nobody knows.
+        Raises UserError for a `BUILDKITE_SOURCE` or `BUILDKITE_PULL_REQUEST` that nobody knows.
         """
         if not environ.get("BUILDKITE") and not environ.get("BUILDKITE_BUILD_ID"):
             return cls(cadence=_text(environ, "BKGEN_CADENCE"), only=_tokens(environ.get("BKGEN_ONLY", "")))
         repository = _text(environ, "BUILDKITE_REPO")
         pr_repository = _text(environ, "BUILDKITE_PULL_REQUEST_REPO")
-        pull_request = _number(environ.get("BUILDKITE_PULL_REQUEST", "false"))
+        pull_request = _pull_request(environ.get("BUILDKITE_PULL_REQUEST", "").strip())
         branch = environ.get("BUILDKITE_BRANCH", "")
         return cls(
-            source=_source(environ.get("BUILDKITE_SOURCE", "webhook")),
+            source=_source(environ.get("BUILDKITE_SOURCE", "").strip() or "webhook"),
             branch=branch,
             commit=_text(environ, "BUILDKITE_COMMIT") or "HEAD",
             tag=_text(environ, "BUILDKITE_TAG"),
@@ -122,6 +122,18 @@ def _tokens(text: str) -> tuple[str, ...]:
 
 def _number(text: str) -> int | None:
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text.strip()) else None
+
+
+def _pull_request(text: str) -> int | None:
+    number = _number(text)
+    if number is None and text not in {"", "false"}:
+        # To take it for none would compare one commit only, and trust what may be a fork.
+        raise UserError.single(
+            "build-pull-request",
+            f"BUILDKITE_PULL_REQUEST is '{text}', which is no number",
+            "it is a pull request's number, or false",
+        )
+    return number
 
 
 def _source(text: str) -> Source:

@@ -14,6 +14,8 @@ REGULAR_MODES = frozenset({"100644", "100755", "000000"})
 
 def printable(text: str) -> str:
     """`text` for a log: one line, nothing that a terminal would obey, undecodable bytes as `\\xNN`."""
+    if text.isprintable():
+        return text
     plain = text.encode("utf-8", "surrogateescape").decode("utf-8", "backslashreplace")
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in plain)
 

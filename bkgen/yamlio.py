@@ -198,6 +198,10 @@ def _syntax_hint(text: str, error: yaml.MarkedYAMLError) -> str:
         return "quote text that starts with '*', such as \"*.py\""
     if "scanning a tag" in context:
         return "quote text that starts with '!', such as \"!docs/**\""
+    if "duplicate anchor" in context:
+        return "give the second anchor (&name) another name"
+    if "nesting depth" in problem:
+        return "flatten the document"
     if "alias" in problem:
         return "an alias (*name) needs its anchor (&name) earlier in the same file"
     if "mapping values" in problem:

@@ -4,10 +4,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
 import pytest
+from markdown_it import MarkdownIt
 
 from bkgen.build import Build
 from bkgen.changes import ChangesNotAsked
@@ -16,11 +20,16 @@ from bkgen.config.load import load_configuration
 from bkgen.config.trees import CommitTree, WorkTree
 from bkgen.errors import UserError
 from bkgen.generate.phases import generate, select
-from bkrun import Cli, Result, suite, unit_pipeline
+from bkgen.scaffold.new import write_suite
+from bkrun import FAKES, Cli, Result, suite, unit_pipeline
 from decisions import Files
 from gitrepo import Content, Link
 
 P = "k3_tests/unit/pipeline.yml"
+JOB = {
+    "BUILDKITE": "true", "BUILDKITE_JOB_ID": "j", "BUILDKITE_AGENT_ACCESS_TOKEN": "t", "BUILDKITE_SOURCE": "webhook",
+    "BUILDKITE_BRANCH": "feature",
+}  # fmt: skip
 SETTINGS = """\
 policy: {cadences: {nightly: {}}}
 profiles:
@@ -246,3 +255,203 @@ def test_a_directory_that_cannot_be_read_is_an_error_and_not_an_empty_one(tmp_pa
 def test_a_symlink_in_a_commit_is_no_file_either() -> None:
     with pytest.raises(UserError, match=r"bkgen.yml:1:1: this is a symlink, not a file"):
         CommitTree({}, {"bkgen.yml": "120000"}).read("bkgen.yml")
+
+
+# -- the command line and its surroundings ---------------------------------------------------------------------
+
+
+def spawned(root: Path, command: str, **environ: str) -> subprocess.CompletedProcess[str]:
+    """A shell command in which `bkgen` is a program of its own; for what concerns its standard streams."""
+    program = f'bkgen() {{ "{sys.executable}" -m bkgen "$@"; }}; {command}'
+    env = {"PATH": os.environ["PATH"], "PYTHONPATH": str(Path(__file__).parent.parent), **environ}
+    return subprocess.run(["bash", "-c", program], cwd=root, env=env, capture_output=True, text=True)
+
+
+@pytest.fixture
+def unit(cli: Cli) -> Path:
+    """A repository of one suite."""
+    return cli.files({**UNIT, "src/a.py": "", "docs/a.md": ""}).path
+
+
+@pytest.mark.parametrize("command", ["plan <&- >&- 2>&-", "render unit >&-", "check >&-"])
+def test_a_closed_standard_stream_is_nobody_reading(command: str, unit: Path) -> None:
+    done = spawned(unit, f"bkgen {command}")
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+def test_a_full_disk_behind_standard_output_is_the_environments_failure(unit: Path) -> None:
+    done = spawned(unit, "bkgen render unit >/dev/full")
+    assert done.returncode == 75
+    assert done.stderr.startswith("bkgen: No space left on device\n  hint: ")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_full_disk_behind_standard_error_stops_nothing(unit: Path) -> None:
+    done = spawned(unit, "bkgen plan --changed src/a.py 2>/dev/full")
+    assert done.returncode == 0
+    assert "src/a.py changed" in done.stdout
+
+
+def test_a_deleted_directory_is_named(tmp_path: Path) -> None:
+    (tmp_path / "gone").mkdir()
+    done = spawned(tmp_path / "gone", 'rmdir "$PWD"; bkgen plan; bkgen render unit')
+    assert done.returncode == 1
+    assert done.stderr.count("the current directory is gone [no-directory]\n") == 2
+
+
+@pytest.mark.parametrize("limit", [0, 1])
+def test_a_temporary_file_that_does_not_fit_is_worth_a_retry(limit: int, cli: Cli) -> None:
+    # 1 is a KiB: the file can be made, and the pipeline is longer.
+    root = cli.files(suite("unit", step("label: '" + "x" * 2000 + "'"))).path
+    cli.agent.directory.mkdir()
+    done = spawned(
+        root,
+        f"ulimit -f {limit}; bkgen upload --changed k3_tests/unit/run.sh",
+        PATH=f"{FAKES}{os.pathsep}{os.environ['PATH']}",
+        FAKE_AGENT_DIR=str(cli.agent.directory),
+        **JOB,
+    )
+    assert done.returncode == 75
+    assert "bkgen: a temporary file could not be written" in done.stderr
+    assert not (cli.agent.directory / "uploads").exists() or not cli.agent.uploads
+
+
+CHANGED: dict[str, tuple[list[str], str]] = {
+    "no file": (["--changed"], "--changed names no file"),
+    "no file before the end of the options": (["--changed", "--", "unit"], "--changed names no file"),
+    "an empty name": (["--changed", ""], "--changed '' is no file of the repository"),
+    "the root": (["--changed", "."], "--changed '.' is no file of the repository"),
+    "a file outside": (["--changed", "src/../../x"], "--changed 'src/../../x' is no file of the repository"),
+    "an absolute file outside": (["--changed", "/etc/passwd"], "--changed '/etc/passwd' is no file of the repository"),
+    "a name that YAML cannot hold": (["--as-case", "--changed", "a\udcff"], r"'a\xff' is not UTF-8"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CHANGED)
+def test_changed_takes_files_of_the_repository(name: str, cli: Cli, unit: Path) -> None:
+    arguments, expected = CHANGED[name]
+    result = cli.run(unit, "plan", *arguments)
+    assert result.code == 2
+    assert f"bkgen: {expected}" in result.err
+
+
+@pytest.mark.parametrize("folder", [".", "src", "docs"])
+def test_changed_takes_an_absolute_name_from_anywhere(folder: str, cli: Cli, unit: Path) -> None:
+    result = cli.run(unit / folder, "plan", "--json", "--changed", str(unit / "docs/a.md"), "x" * 300)
+    assert [file["path"] for file in result.json()["changes"]["files"]] == ["docs/a.md", "x" * 300]
+
+
+@pytest.mark.parametrize("number", ["abc", "-1", "1.5", "²", "true"])
+def test_a_pull_request_without_a_number_is_not_taken_for_none(number: str, cli: Cli, unit: Path) -> None:
+    result = cli.run(unit, "plan", environ={**JOB, "BUILDKITE_PULL_REQUEST": number})
+    assert result.code == 1
+    assert f"BUILDKITE_PULL_REQUEST is '{number}', which is no number [build-pull-request]" in result.err
+
+
+def test_empty_variables_of_buildkite_are_unset_ones() -> None:
+    names = ["BUILDKITE_SOURCE", "BUILDKITE_PULL_REQUEST", "BUILDKITE_TAG", "BUILDKITE_REPO", "BKGEN_CADENCE"]
+    assert Build.from_environ({**JOB, **dict.fromkeys(names, "")}) == Build.from_environ(JOB)
+
+
+@pytest.mark.parametrize(
+    ("environ", "code"), [({"BKGEN_ONLY": "untt"}, 2), ({"BKGEN_CADENCE": "nigthly"}, 1)]
+)
+def test_an_upload_that_comes_to_nothing_is_annotated(
+    environ: dict[str, str], code: int, cli: Cli, unit: Path
+) -> None:
+    result = cli.run(unit, "upload", environ={**JOB, **environ})
+    assert result.code == code
+    assert cli.agent.annotations["bkgen"].startswith("error\n**bkgen uploaded nothing")
+    assert not cli.agent.uploads
+
+
+def test_a_directorys_name_reaches_no_terminal_as_it_is(cli: Cli, unit: Path) -> None:
+    name = "k3_tests/\x1b]0;owned\x07\n\udcff"
+    (unit / name).mkdir()
+    (unit / name / "x").touch()
+    for command in ("plan", "check", "render unit"):
+        result = cli.run(unit, *command.split())
+        said = result.out + result.err
+        assert result.code == 1
+        assert r"\x1b]0;owned\x07" in said
+        assert "\x1b" not in said
+        assert "\x07" not in said
+
+
+def test_of_two_who_make_one_suite_the_second_is_told(cli: Cli, unit: Path) -> None:
+    files = {"run.sh": "", "pipeline.yml": ""}
+    write_suite(unit, "k3_tests/new", files)
+    with pytest.raises(UserError, match="k3_tests/new: this is here already"):
+        write_suite(unit, "k3_tests/new", {"run.sh": "other"})
+    assert sorted(path.name for path in (unit / "k3_tests").iterdir()) == ["new", "unit"]
+    assert (unit / "k3_tests/new/run.sh").read_text() == ""
+
+
+# -- the annotation --------------------------------------------------------------------------------------------
+
+HOSTILE = (
+    "<img src=x onerror=alert(1)>", "[a](javascript:x)", "![a](//b)", "`code`", "**b**", "a|b", "~~s~~", "&lt;b&gt;", "#1",
+    "@all", "www.example.com", "https://example.com", "<!-- -->", "</details>", "\\<b>", "$x$", ":tada:", "a\nb",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_an_annotation_shows_names_and_obeys_none(text: str, cli: Cli, unit: Path) -> None:
+    label = f"run-ci-{text}"
+    environ = {**JOB, "BUILDKITE_PULL_REQUEST": "7", "BUILDKITE_PULL_REQUEST_LABELS": label}
+    result = cli.run(unit, "upload", "--changed", f"docs/{text}.md", f"src/{text}", environ=environ)
+    assert result.code == 0, result.err
+    body = cli.agent.annotations["bkgen"].partition("\n")[2]
+    tokens = MarkdownIt("commonmark").enable(["table", "strikethrough"]).parse(body)
+    inline = [child.type for token in tokens for child in token.children or ()]
+    assert set(inline) <= {"text", "softbreak", "strong_open", "strong_close", "text_special"}
+    assert {token.content for token in tokens if token.type == "html_block"} <= {
+        "<details><summary>1 suite skipped</summary>\n", "<details open><summary>1 suite skipped</summary>\n", "</details>\n",
+    }  # fmt: skip
+    # GitHub's dialect makes links of these without any mark.
+    assert not re.search(r"://|www\.|@all", body)
+    shown = "".join(child.content for token in tokens for child in token.children or ())
+    assert text.replace("\n", r"\n") in shown
+
+
+def test_an_annotation_says_how_many_warnings_it_leaves_out(cli: Cli, unit: Path) -> None:
+    labels = ",".join(f"run-ci-{number}" for number in range(1000))
+    cli.run(
+        unit,
+        "upload",
+        environ={**JOB, "BUILDKITE_PULL_REQUEST": "7", "BUILDKITE_PULL_REQUEST_LABELS": labels},
+    )
+    assert "- … and 950 more; the job's log has them all" in cli.agent.annotations["bkgen"]
+
+
+# -- size ------------------------------------------------------------------------------------------------------
+
+LARGE: dict[str, str] = {
+    "a thousand groups": "".join(f"- {{group: g{n}, steps: [{{command: x{n}}}]}}\n" for n in range(1000)),
+    "a thousand steps of one label": "- {command: x, label: same}\n" * 1000,
+    "a thousand waits": "- {command: x}\n- wait\n" * 1000,
+}
+
+
+@pytest.mark.parametrize("name", LARGE)
+def test_time_grows_with_the_number_of_steps_and_not_with_its_square(name: str) -> None:
+    settings = "limits: {jobs_per_upload: 10000, jobs_per_build: 10000}\n"
+    lines = LARGE[name].splitlines(keepends=True)
+
+    def calls(part: list[str]) -> int:
+        count = 0
+
+        def counted(_frame: object, event: str, _argument: object) -> None:
+            nonlocal count
+            count += event in {"call", "c_call"}
+
+        sys.setprofile(counted)
+        try:
+            rendered(settings, unit="steps:\n" + "".join(part))
+        finally:
+            sys.setprofile(None)
+        return count
+
+    calls(lines[:20])
+    half, whole = calls(lines[: len(lines) // 2]), calls(lines)
+    assert whole < 2.3 * half

@@ -16,6 +16,8 @@ from dataclasses import dataclass, field
 from types import FrameType
 from typing import IO
 
+from bkgen.errors import EnvironmentFailure
+
 TAIL_BYTES = 64 * 1024
 """How much of a child's output is kept to tell why it failed."""
 
@@ -157,10 +159,22 @@ def _input_file(content: bytes) -> Iterator[int | IO[bytes]]:
     if not content:
         yield subprocess.DEVNULL
         return
-    with tempfile.TemporaryFile() as file:
-        file.write(content)
-        file.seek(0)
+    with contextlib.ExitStack() as stack:
+        try:
+            file = stack.enter_context(tempfile.TemporaryFile())
+            file.write(content)
+            file.seek(0)
+        except OSError as error:
+            raise no_room(error) from None
         yield file
+
+
+def no_room(error: OSError) -> EnvironmentFailure:
+    """The failure for a temporary file that could not be written."""
+    return EnvironmentFailure(
+        f"a temporary file could not be written: {error.strerror}",
+        f"look at the disk of {os.environ.get('TMPDIR') or '/tmp'}, or set TMPDIR",  # noqa: S108
+    )
 
 
 @dataclass(slots=True)

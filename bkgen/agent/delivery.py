@@ -6,10 +6,11 @@ import hashlib
 import os
 import tempfile
 from collections.abc import Callable, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from bkgen.agent.child import Interrupted
+from bkgen.agent.child import Interrupted, no_room
 from bkgen.agent.outcome import UploadRefusedError
 from bkgen.agent.process import Agent
 from bkgen.agent.record import Record, State
@@ -157,11 +158,15 @@ class _Delivery:
 
 def _send(agent: Agent, batch: Batch, name: str) -> None:
     # The directory is readable by this user only and goes on every path, an interruption included.
-    with tempfile.TemporaryDirectory(prefix="bkgen-") as directory:
-        document = Path(directory, name)
-        descriptor = os.open(document, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(batch.document)
+    with ExitStack() as stack:
+        try:
+            directory = stack.enter_context(tempfile.TemporaryDirectory(prefix="bkgen-"))
+            document = Path(directory, name)
+            descriptor = os.open(document, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            with os.fdopen(descriptor, "wb") as file:
+                file.write(batch.document)
+        except OSError as error:
+            raise no_room(error) from None
         agent.upload(document, interpolate=batch.interpolate)
 
 

@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import json
 import os
-from pathlib import Path
 
 import click
 
 from bkgen.changes import printable
 from bkgen.check import Report, check_repository
-from bkgen.cli.facts import find_root
+from bkgen.cli.facts import find_root, here
 from bkgen.errors import Diagnostic
 
 
 def run_check(*, strict: bool, as_json: bool) -> int:
     """Print every problem of the repository, grouped by file. 1 on errors; with `strict` on warnings, too."""
-    report = check_repository(find_root(Path(os.path.realpath(Path.cwd()))), os.environ)
+    report = check_repository(find_root(here()), os.environ)
     if as_json:
         click.echo(_json(report.as_json()))
     else:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
-from pathlib import Path
 
 from bkgen.build import Build
+from bkgen.cli.facts import here
 from bkgen.errors import UsageError, UserError
 from bkgen.github import GitHub, Patience, wait
 
@@ -48,7 +48,7 @@ def _head(build: Build, environ: Mapping[str, str]) -> str:
         return build.commit
     from bkgen.git import Repository
 
-    head = Repository.open(Path.cwd(), environ=environ).head()
+    head = Repository.open(here(), environ=environ).head()
     if head is None:
         raise UserError.single(
             "checks-commit", "there is no commit whose checks could be green", "commit and push first"

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import click
 
 from bkgen.build import SOURCES
-from bkgen.cli.facts import Flags, build_from, find_root, offline_workspace
+from bkgen.cli.facts import Flags, build_from, find_root, here, offline_workspace
 
 Function = Callable[..., Any]
 
@@ -72,7 +71,7 @@ def complete_suites(_context: click.Context, _parameter: click.Parameter, incomp
     from bkgen.errors import BkgenError
 
     try:
-        _, configuration = offline_workspace(find_root(Path.cwd()))
+        _, configuration = offline_workspace(find_root(here()))
     except BkgenError:
         return []
     names = [suite.name for suite in configuration.suites]

@@ -9,12 +9,14 @@ import gc
 import os
 import signal
 import sys
+from contextlib import suppress
 from types import FrameType
 from typing import NoReturn
 
 import click
 
-from bkgen.errors import BkgenError, UserError
+from bkgen.changes import printable
+from bkgen.errors import BkgenError, EnvironmentFailure, UsageError, UserError
 
 INTERRUPTED = 130
 BUG = 3
@@ -23,6 +25,7 @@ BUG = 3
 def main() -> NoReturn:
     """Run the command line and exit."""
     _travel_light()
+    _fill_streams()
     status = run(sys.argv[1:])
     # Else the interpreter searches everything that is alive for cycles once more before it ends.
     gc.freeze()
@@ -33,6 +36,16 @@ def _travel_light() -> None:
     """Spare a process that lives for half a second what only pays in a long life."""
     # Next to nothing here is garbage in cycles, and looking for it takes a sixth of the time.
     gc.set_threshold(1_000_000)
+
+
+def _fill_streams() -> None:
+    """Open on nowhere what the caller closed (`>&-`): its number must not go to the next file opened."""
+    while (number := os.open(os.devnull, os.O_RDWR)) < 3:
+        pass
+    os.close(number)
+    for name, number in (("stdout", 1), ("stderr", 2)):
+        if getattr(sys, name) is None:
+            setattr(sys, name, os.fdopen(number, "w", closefd=False))
 
 
 def run(arguments: list[str]) -> int:
@@ -55,18 +68,35 @@ def run(arguments: list[str]) -> int:
         say("bkgen: interrupted")
         return INTERRUPTED
     except BrokenPipeError:
-        # The reader (head, a pager) has seen enough; Python would complain once more at shutdown.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        # The reader (head, a pager) has seen enough.
+        _drop_output()
         return 0
     except BkgenError as error:
         return _failed(error)
+    except OSError as error:
+        _drop_output()
+        return _failed(
+            EnvironmentFailure(
+                f"{error.filename}: {error.strerror}" if error.filename else str(error.strerror or error),
+                "look at the disk, its permissions and TMPDIR, then run it again",
+            )
+        )
     except Exception:  # noqa: BLE001 - the one place where a bug becomes a report
         return _bug()
 
 
 def say(text: str) -> None:
-    """A line for a person: standard error, so that standard output holds the product only."""
-    click.echo(text, err=True)
+    """Lines for a person: standard error, so that standard output holds the product only.
+
+    Nothing in them is obeyed by a terminal, and nobody who does not read them stops an upload.
+    """
+    with suppress(OSError):
+        click.echo("\n".join(map(printable, text.split("\n"))), err=True)
+
+
+def _drop_output() -> None:
+    # Python would try to write what is left once more at its end, and complain.
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _terminated(_signum: int, _frame: FrameType | None) -> None:
@@ -110,6 +140,8 @@ def with_listed_files(arguments: list[str]) -> list[str]:
             return result + arguments[position:]
         if argument == "--changed":
             listing = True
+            if arguments[position + 1 : position + 2] in ([], ["--"]):
+                raise UsageError("--changed names no file", "write the files behind it")
             continue
         if argument.startswith("-"):
             listing = False

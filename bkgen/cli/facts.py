@@ -9,7 +9,7 @@ from bkgen.build import Build, Source
 from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges
 from bkgen.config.load import SETTINGS_FILE, Configuration, load_configuration, load_settings
 from bkgen.config.trees import CommitTree, Tree, WorkTree
-from bkgen.errors import EnvironmentFailure, UserError
+from bkgen.errors import EnvironmentFailure, UsageError, UserError
 from bkgen.spec.settings import Settings
 
 if TYPE_CHECKING:
@@ -46,12 +46,22 @@ def build_from(flags: Flags, environ: Mapping[str, str]) -> Build:
     return build._replace(**given)  # type: ignore[arg-type]
 
 
+def here() -> Path:
+    """The current directory, without symlinks. UserError where it was deleted."""
+    try:
+        return Path(os.path.realpath(Path.cwd()))
+    except FileNotFoundError:
+        raise UserError.single(
+            "no-directory", "the current directory is gone", "change into the checkout again"
+        ) from None
+
+
 def find_root(directory: Path) -> Path:
     """The repository around `directory`: the nearest folder with `.git`, else with `bkgen.yml`."""
     folders = [directory, *directory.parents]
     for marker in (".git", SETTINGS_FILE):
         for folder in folders:
-            if (folder / marker).exists():
+            if os.path.exists(folder / marker):  # noqa: PTH110 - False, too, where nothing may be read
                 return folder
     raise UserError.single(
         "no-repository",
@@ -80,7 +90,7 @@ def workspace(
     build: Build, flags: Flags, environ: Mapping[str, str], say_progress: object = None
 ) -> Workspace:
     """Configuration and changes of `build`. UserError, EnvironmentFailure."""
-    directory = Path(os.path.realpath(Path.cwd()))
+    directory = here()
     if flags.changed and not build.is_fork:
         root = find_root(directory)
         tree: Tree = WorkTree(root)
@@ -148,11 +158,22 @@ def _guarded(configuration: Configuration, base: Settings) -> Configuration:
     return configuration._replace(settings=configuration.settings.model_copy(update=rails))
 
 
+def _below_root(path: str, root: Path, directory: Path) -> str:
+    # They need not exist; where one does, it tells which folder is meant.
+    folder = Path(os.path.realpath(directory / Path(path).parent))
+    from_here = os.path.relpath(folder / Path(path).name, root)
+    exists = os.path.exists(directory / path) and not os.path.exists(root / path)  # noqa: PTH110
+    is_meant = path.startswith("/") or (exists and not from_here.startswith(".."))
+    below = from_here if is_meant else os.path.normpath(path)
+    if not path or below in {".", ".."} or below.startswith("../"):
+        raise UsageError(f"--changed '{path}' is no file of the repository", "name files below its root")
+    return below
+
+
 def listed_changes(paths: tuple[str, ...], root: Path, directory: Path) -> Changes:
-    """`--changed`: these files and no others, given relative to the root or to the current folder."""
-    files = []
-    for path in paths:
-        below = os.path.relpath(directory / path, root)
-        inside = (directory / path).exists() and not (root / path).exists() and not below.startswith("..")
-        files.append(ChangedFile(os.path.normpath(below if inside else path), "M"))
+    """`--changed`: these files and no others, given relative to the root or to the current folder.
+
+    UsageError for one outside the repository.
+    """
+    files = [ChangedFile(_below_root(path, root, directory), "M") for path in paths]
     return ChangeSet(tuple(dict.fromkeys(files)), "--changed", "--changed", "the files given with --changed")

@@ -10,7 +10,7 @@ from collections.abc import Iterable
 import click
 
 from bkgen.build import Build
-from bkgen.changes import UnknownChanges
+from bkgen.changes import UnknownChanges, printable
 from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace, workspace
 from bkgen.errors import Diagnostic, UsageError
@@ -61,7 +61,18 @@ def run_plan_as_case(build: Build, flags: Flags, names: tuple[str, ...]) -> None
     }
     kept = {key: value for key, value in case.items() if value}
     runs = sorted(planned.suite.name for planned in generation.plan.selected)
+    for text in (*(file.path for file in facts.files), *build.labels, build.branch):
+        if not _is_unicode(text):
+            raise UsageError(f"'{printable(text)}' is not UTF-8, and YAML has no way to write it")
     click.echo(dump([{**kept, "runs": runs}]), nl=False)
+
+
+def _is_unicode(text: str) -> bool:
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def shown_plan(generation: Generation, json_wanted: bool) -> str:

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import click
 
 from bkgen.build import Build
 from bkgen.changes import ChangesNotAsked
 from bkgen.cli.entry import say
-from bkgen.cli.facts import find_root, offline_workspace
+from bkgen.cli.facts import find_root, here, offline_workspace
 from bkgen.errors import UserError
 from bkgen.generate.phases import Generation, generate, select
 
 
 def run_render(build: Build, suites: tuple[str, ...], *, as_json: bool, pods: bool) -> None:
     """Print the pipeline (YAML, or JSON), or the Pods, of the named suites."""
-    _, configuration = offline_workspace(find_root(Path.cwd()))
+    _, configuration = offline_workspace(find_root(here()))
     selection = select(suites, configuration.suites, forced=True)
     generation = generate(configuration, build, ChangesNotAsked("render shows what is named"), selection)
     for diagnostic in generation.diagnostics:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from bkgen.cli.entry import say
-from bkgen.cli.facts import find_root, offline_workspace
+from bkgen.cli.facts import find_root, here, offline_workspace
 from bkgen.errors import UsageError
 from bkgen.generate.phases import select
 from bkgen.scaffold.docs import pages
@@ -21,7 +21,7 @@ SCHEMA = ".schemas/suite.json"
 
 def run_docs(names: tuple[str, ...], *, check: bool) -> int:
     """Write the pages that are not as they should be; with `check` print the difference, and return 1."""
-    root = find_root(Path.cwd())
+    root = find_root(here())
     _, configuration = offline_workspace(root)
     selection = select(names, configuration.suites)
     if selection.steps:
@@ -42,7 +42,7 @@ def run_docs(names: tuple[str, ...], *, check: bool) -> int:
 
 def run_new(name: str, gpus: int | None, labels: tuple[str, ...]) -> None:
     """Write the directory of a new suite, and say what comes next."""
-    root = find_root(Path.cwd())
+    root = find_root(here())
     tree, configuration = offline_workspace(root)
     files = new_suite(tree, configuration, Wanted(name, gpus, labels))
     tests_dir = configuration.settings.tests_dir

@@ -12,7 +12,7 @@ from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace
 from bkgen.cli.planning import generation_for, tell_warnings
 from bkgen.cli.rendering import pipeline_text
-from bkgen.errors import Diagnostic, UserError
+from bkgen.errors import BkgenError, Diagnostic, UserError
 from bkgen.generate.phases import Generation
 from bkgen.report.annotation import annotation, failure_annotation, style_of, warnings_of
 from bkgen.report.figures import counted
@@ -35,7 +35,7 @@ def run_upload(
     agent = None if dry_run else _find_agent()
     try:
         space, generation = generation_for(build, flags, names)
-    except UserError as error:
+    except BkgenError as error:
         _annotate_failure(agent, error)
         raise
     _tell(space, generation)
@@ -92,10 +92,10 @@ def _annotate(agent: Agent | None, generation: Generation) -> None:
         say(f"warning: {failed}")
 
 
-def _annotate_failure(agent: Agent | None, error: UserError) -> None:
-    diagnostics: tuple[Diagnostic, ...] = error.diagnostics
+def _annotate_failure(agent: Agent | None, error: BkgenError) -> None:
+    said = error.diagnostics if isinstance(error, UserError) else (Diagnostic("", str(error)),)
     if agent is not None:
-        failed = agent.annotate(failure_annotation(diagnostics), style="error")
+        failed = agent.annotate(failure_annotation(said), style="error")
         if failed:
             say(f"warning: {failed}")
 

@@ -28,16 +28,20 @@ def emit(plan: Plan, pods: Mapping[str, BuiltPod], settings: Settings) -> Pipeli
 def _items(
     planned: PlannedSuite, pods: Mapping[str, BuiltPod], settings: Settings, *, alone: bool
 ) -> list[Item]:
-    bodies = {step.key: emitted_step(step, pods.get(step.key), settings) for step in planned.selected}
+    selected = planned.selected
+    bodies = {step.key: emitted_step(step, pods.get(step.key), settings) for step in selected}
     interpolate = planned.suite.spec.interpolate
+    places: dict[str | None, list[PlannedStep]] = {}
+    for step in selected:
+        places.setdefault(step.group, []).append(step)
     if is_group(planned.suite):
-        inside = [step for step in _ordered(planned.selected) if step.group == planned.key]
+        inside = _ordered(places.get(planned.key, []))
         body: dict[str, Any] = {"group": planned.suite.name, "key": planned.key}
         return [_group(planned.key, body, inside, bodies, interpolate)]
     items = []
-    for step in _ordered([step for step in planned.selected if step.group is None]):
+    for step in _ordered(places.get(None, [])):
         if isinstance(step.step, GroupStep):
-            inside = [inner for inner in _ordered(planned.selected) if inner.group == step.key]
+            inside = _ordered(places.get(step.key, []))
             items.append(_group(step.key, bodies[step.key], inside, bodies, interpolate, head=step))
         else:
             items.append(_single(step, bodies[step.key], interpolate))

@@ -11,6 +11,8 @@ from bkgen.spec.suite import Suite
 
 Owners = Mapping[str, tuple[Suite, Keyed | None]]
 """Whose key it is; None for the key of a suite's own group."""
+MOST_HINTS = 50
+"""Missing keys for which the nearest known one is looked for."""
 Edges = Mapping[str, tuple[str, ...]]
 """What each key depends on; `members_of(edges, group)` are the keys in a group."""
 
@@ -90,6 +92,8 @@ def edges_of(
     """What every key depends on, its group's dependencies included. UserError: unknown keys, a cycle."""
     edges: dict[str, tuple[str, ...]] = {}
     problems: list[Diagnostic] = []
+    # One missing key is often missed by many steps, and looking for the nearest is slow.
+    hints: dict[str, str] = {}
     for suite in suites:
         by_group: dict[str, list[str]] = {}
         whole = suite_key(suite)
@@ -98,7 +102,9 @@ def edges_of(
             needs = dependency_keys(depends_on)
             for index, key in enumerate(needs):
                 if key not in owners:
-                    problems.append(_dangling(suite, (*path, index), key, owners))
+                    if key not in hints:
+                        hints[key] = did_you_mean(key, owners) if len(hints) < MOST_HINTS else ""
+                    problems.append(_dangling(suite, (*path, index), key, hints[key]))
             if item.group is not None:
                 by_group.setdefault(item.group, []).append(item.key)
                 # A group's own dependencies hold for everything in it.
@@ -112,11 +118,11 @@ def edges_of(
     return edges
 
 
-def _dangling(suite: Suite, path: Path, key: str, known: Mapping[str, object]) -> Diagnostic:
+def _dangling(suite: Suite, path: Path, key: str, hint: str) -> Diagnostic:
     return Diagnostic(
         "step-unknown-dependency",
         f"no step has the key '{key}'",
-        did_you_mean(key, known),
+        hint,
         suite.source.position(path, of_key=False),
         dotted(path),
     )

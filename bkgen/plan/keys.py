@@ -85,6 +85,7 @@ class _Namer:
     def __init__(self, prefix: str) -> None:
         self.prefix = prefix
         self.taken: set[str] = set()
+        self._next: dict[str, int] = {}
 
     def name(self, step: AnyStep) -> str:
         part = slug(_shown_label(step)) or _kind(step)
@@ -92,10 +93,11 @@ class _Namer:
         return self.take(part if same else f"{self.prefix}-{part}")
 
     def take(self, wanted: str) -> str:
-        key, number = wanted[:LONGEST], 2
+        key, number = wanted[:LONGEST], self._next.get(wanted, 2)
         while key in self.taken:
             key = f"{wanted[: LONGEST - 6]}-{number}"
             number += 1
+        self._next[wanted] = number
         self.taken.add(key)
         return key
 

@@ -1,5 +1,6 @@
 """Waits, blocks and groups have no work of their own: they go where nothing is left around them."""
 
+from bisect import bisect
 from collections.abc import Collection
 
 from bkgen.decide.decision import Decision
@@ -10,37 +11,41 @@ from bkgen.spec.steps import GroupStep, WaitStep
 def without_idle(steps: list[PlannedStep], needed: Collection[str] = ()) -> list[PlannedStep]:
     """The steps, with what has nothing left to order or hold skipped; what `needed` names stays."""
     kept = list(steps)
-    containers = dict.fromkeys(step.group for step in steps)
-    for container in containers:
-        _trim(kept, [i for i, step in enumerate(kept) if step.group == container], needed)
+    containers: dict[str | None, list[int]] = {}
+    busy: dict[str | None, Decision] = {}
+    for index, step in enumerate(steps):
+        containers.setdefault(step.group, []).append(index)
+        if step.is_work and step.decision.runs:
+            busy.setdefault(step.group, step.decision)
+    for indexes in containers.values():
+        _trim(kept, indexes, needed, busy)
     for index, step in enumerate(kept):
         if isinstance(step.step, GroupStep):
-            inside = [s for s in kept if s.group == step.key and s.is_work and s.decision.runs]
-            if not inside:
+            if step.key not in busy:
                 kept[index] = _idle(step)
             elif not step.decision.runs:
-                kept[index] = step._replace(decision=inside[0].decision)
+                kept[index] = step._replace(decision=busy[step.key])
     return kept
 
 
-def _trim(steps: list[PlannedStep], indexes: list[int], needed: Collection[str]) -> None:
+def _trim(
+    steps: list[PlannedStep], indexes: list[int], needed: Collection[str], busy: Collection[str | None]
+) -> None:
     def works(index: int) -> bool:
         step = steps[index]
-        if isinstance(step.step, GroupStep):
-            return any(s.group == step.key and s.is_work and s.decision.runs for s in steps)
-        return step.is_work and step.decision.runs
+        return step.key in busy if isinstance(step.step, GroupStep) else step.is_work and step.decision.runs
 
+    working = [index for index in indexes if works(index)]
     for place, index in enumerate(indexes):
         step = steps[index]
         if step.is_work or isinstance(step.step, GroupStep) or step.key in needed:
             continue
-        after = next((i for i in indexes[place + 1 :] if works(i)), None)
-        before = any(works(i) for i in indexes[:place])
+        behind = bisect(working, index)
         last = place + 1 < len(indexes) and _is_wait(steps[indexes[place + 1]]) and _is_wait(step)
-        if after is None or (isinstance(step.step, WaitStep) and (not before or last)):
+        if behind == len(working) or (isinstance(step.step, WaitStep) and (behind == 0 or last)):
             steps[index] = _idle(step)
         elif not step.decision.runs and getattr(step.step, "when", None) is None:
-            steps[index] = step._replace(decision=steps[after].decision)
+            steps[index] = step._replace(decision=steps[working[behind]].decision)
 
 
 def _is_wait(step: PlannedStep) -> bool:

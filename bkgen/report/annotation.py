@@ -15,7 +15,7 @@ from bkgen.report.figures import counted, figures
 from bkgen.report.table import brief, compared, totals
 
 MOST_ROWS = 200
-_OBEYED = r"[^A-Za-z0-9 .,;/()=+\-–…’àéüöä×→%'\"?]"
+_OBEYED = r"(?<=[wW]{3})\.|[^A-Za-z0-9 .,;/()=+\-–…’àéüöä×→%'\"?]"
 
 
 def escaped(text: str) -> str:
@@ -40,7 +40,10 @@ def annotation(plan: Plan, diagnostics: Iterable[Diagnostic] = ()) -> str:
     parts = [f"**{escaped(_headline(plan))}**", *map(escaped, compared(plan).splitlines()), ""]
     warnings = warnings_of(plan, diagnostics)
     if warnings:
-        parts += [*(f"- :warning: {escaped(warning)}" for warning in warnings[:50]), ""]
+        parts += [f"- :warning: {escaped(warning)}" for warning in warnings[:50]]
+        if len(warnings) > 50:
+            parts.append(f"- … and {len(warnings) - 50} more; the job's log has them all")
+        parts.append("")
     if plan.selected:
         parts += [_table(("Runs", "Jobs", "Why"), (_run_row(plan, planned) for planned in plan.selected)), ""]
     skipped = [planned for planned in plan.suites if not planned.decision.runs]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import re
 import shutil
@@ -174,7 +175,10 @@ def write_suite(root: Path, directory: str, files: Mapping[str, str]) -> None:
                 write_whole(made / name, text.encode(), new_mode(0o777 if name.endswith(".sh") else 0o666))
             made.chmod(new_mode(0o777))
             made.rename(place)
-        except BaseException:
+        except BaseException as error:
             shutil.rmtree(made, ignore_errors=True)
+            if isinstance(error, OSError) and error.errno in {errno.ENOTEMPTY, errno.EEXIST}:
+                # Somebody else was quicker.
+                raise _taken(directory) from None
             raise
         sync_directory(place.parent)

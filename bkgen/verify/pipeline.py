@@ -105,10 +105,14 @@ def _connect(graph: _Graph, rules: PodRules) -> Iterator[tuple[IndexPath, Findin
             if name not in hints:
                 hints[name] = did_you_mean(name, graph.by_key)
             yield node, error("depends-on-unknown", path, message, hints[name])
+    waited: dict[IndexPath, list[_Edge]] = {}
     for node, edges in list(graph.edges.items()):
         # A group's steps start when what the group waits for has ended.
         if len(node) == 2:
-            edges += [edge for edge in graph.edges[node[:1]] if edge.path != _MEMBER]
+            group = node[:1]
+            if group not in waited:
+                waited[group] = [edge for edge in graph.edges[group] if edge.path != _MEMBER]
+            edges += waited[group]
 
 
 def _cycles(graph: _Graph) -> Iterator[tuple[IndexPath, Finding]]:

@@ -242,4 +242,9 @@ PLAN: tuple[Code, ...] = (
         "A source that nobody knows",
         "`BUILDKITE_SOURCE` has a value without a rule.",
     ),
+    error(
+        "build-pull-request",
+        "A pull request without a number",
+        "`BUILDKITE_PULL_REQUEST` is neither a number nor `false`.",
+    ),
 )
