@@ -117,7 +117,9 @@ def load(data: bytes, file: str) -> Document:
     if node is None:
         return Document(file, text, None)
     reader = _Reader(file)
-    reader.measure(node)
+    # Only an alias can lead back or repeat a value, and there is none without an anchor.
+    if "&" in text:
+        reader.measure(node)
     value = reader.value(node, 0)
     if reader.problems:
         raise UserError(reader.problems)
@@ -256,7 +258,7 @@ class _Reader:
         if known is not None:
             return known
         if depth > MAX_DEPTH:
-            raise self._refused(node, "yaml-depth", f"more than {MAX_DEPTH} levels", "flatten the document")
+            raise self._too_deep(node)
         self._sizes[id(node)] = -1
         total = 1
         for item in node.value:
@@ -270,6 +272,9 @@ class _Reader:
         self._sizes[id(node)] = total
         return total
 
+    def _too_deep(self, node: Node) -> UserError:
+        return self._refused(node, "yaml-depth", f"more than {MAX_DEPTH} levels", "flatten the document")
+
     def _refused(self, node: Node, code: str, message: str, hint: str) -> UserError:
         self.problem(node, code, message, hint)
         return UserError(self.problems)
@@ -280,6 +285,8 @@ class _Reader:
         # An aliased node is one value, so that equal pods stay one object and are verified once.
         known = self._values.get(id(node))
         if known is None:
+            if depth > MAX_DEPTH:
+                raise self._too_deep(node)
             if node.tag not in _CORE:
                 self._odd_tag(node)
             known = (

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cache
 from math import ceil
 from typing import Any
 
@@ -40,12 +41,17 @@ def emitted_step(planned: PlannedStep, pod: BuiltPod | None, settings: Settings)
 def _attributes(step: AnyStep) -> dict[str, Any]:
     body: dict[str, Any] = {}
     given = step.model_fields_set - _NOT_EMITTED
-    for name in type(step).model_fields:
-        if name in given:
-            value = getattr(step, name)
-            if value is not None or name in _NULLABLE:
-                body[_NAMES.get(name, name)] = value
+    for name in sorted(given, key=_places(type(step)).__getitem__):
+        value = getattr(step, name)
+        if value is not None or name in _NULLABLE:
+            body[_NAMES.get(name, name)] = value
     return body
+
+
+@cache
+def _places(model: type[AnyStep]) -> dict[str, int]:
+    """Where each attribute of a kind of step stands: the same order in every build."""
+    return {name: place for place, name in enumerate(model.model_fields)}
 
 
 def _command(

@@ -89,7 +89,7 @@ class Lazily:
         from pydantic_core import core_schema
 
         return core_schema.no_info_plain_validator_function(
-            lambda value: self._compiled().validate_python(value)
+            lambda value: self._compiled().validator.validate_python(value)
         )
 
     def __get_pydantic_json_schema__(self, _schema: Any, handler: Any) -> Any:

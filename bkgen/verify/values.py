@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Callable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 # As text, a regular expression is compiled when it is first asked: no build needs all of them.
@@ -72,7 +73,13 @@ def quantity(value: object) -> Fraction | None:
         if isinstance(value, float) and not math.isfinite(value):
             return None
         value = repr(value)
-    found = re.fullmatch(_QUANTITY, value) if isinstance(value, str) else None
+    return _read_quantity(value) if isinstance(value, str) else None
+
+
+@lru_cache(maxsize=1024)
+def _read_quantity(text: str) -> Fraction | None:
+    # A build has a hundred pods and a dozen amounts, and fractions are slow to make.
+    found = re.fullmatch(_QUANTITY, text)
     if found is None:
         return None
     sign, digits, suffix = found.groups()
