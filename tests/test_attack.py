@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,10 @@ from bkgen.errors import UserError
 from bkgen.generate.phases import generate, select
 from bkgen.report.annotation import annotation
 from bkgen.scaffold.new import write_suite
+from bkgen.scalars import natural
+from bkgen.verify import PodRules, verify_steps
+from bkgen.verify.catalogue import as_steps, rules
+from bkgen.yamlio import load
 from bkrun import FAKES, Cli, Result, suite, unit_pipeline
 from decisions import Files, plan, pull_request
 from decisions import suite as memory_suite
@@ -257,6 +262,33 @@ def test_a_directory_that_cannot_be_read_is_an_error_and_not_an_empty_one(tmp_pa
 def test_a_symlink_in_a_commit_is_no_file_either() -> None:
     with pytest.raises(UserError, match=r"bkgen.yml:1:1: this is a symlink, not a file"):
         CommitTree({}, {"bkgen.yml": "120000"}).read("bkgen.yml")
+
+
+# -- values of every kind in every place -----------------------------------------------------------------------
+
+
+def places(value: Any, path: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    """The path of everything inside `value`."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, item in inside:
+        yield (*path, key)
+        yield from places(item, (*path, key))
+
+
+@pytest.mark.parametrize(
+    "odd", [["x"], {"a": None}, None, 10**30], ids=["a list", "a map", "nothing", "a huge number"]
+)
+def test_no_value_in_any_place_of_a_step_or_pod_is_too_odd_for_verification(odd: object) -> None:
+    for rule in rules():
+        text = json.dumps(as_steps(rule.about, natural(load(rule.failing.encode(), "example").value)))
+        settings = PodRules(**rule.settings)
+        for path in places(json.loads(text)):
+            steps = json.loads(text)
+            holder = steps
+            for part in path[:-1]:
+                holder = holder[part]
+            holder[path[-1]] = odd
+            assert isinstance(verify_steps(steps, settings), dict), (rule.code, path)
 
 
 # -- the command line and its surroundings ---------------------------------------------------------------------

@@ -105,7 +105,7 @@ def _judge_image(box: Box, rules: PodRules) -> Iterator[Finding]:
         return
     name, tag, digest = parts
     if box.image in rules.local_images or name in rules.local_images:
-        if policy not in {"Never", "IfNotPresent"}:
+        if policy not in ("Never", "IfNotPresent"):
             message = f"{box.image} is in no registry, and this pod would ask one for it"
             yield error("pod-image-local", path, message, "add imagePullPolicy: Never")
     elif tag in _MOVING_TAGS and not digest:

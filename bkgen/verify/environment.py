@@ -165,7 +165,7 @@ def _visible_devices(pod: Pod, rules: PodRules) -> Iterator[Finding]:
             yield warning(
                 "pod-privileged-sees-gpus", box.path, message, "take privileged out, or ask for a GPU"
             )
-        elif values.get("NVIDIA_VISIBLE_DEVICES", "all") not in {"void", "none", ""}:
+        elif values.get("NVIDIA_VISIBLE_DEVICES", "all") not in ("void", "none", ""):
             message = f"{box.name} asks for no GPU, but its image asks for all of the node's"
             hint = "add env: NVIDIA_VISIBLE_DEVICES: void (gpus: 0 does)"
             yield warning("pod-visible-devices", box.path, message, hint)

@@ -66,14 +66,14 @@ def _judge(path: Path, rule: Mapping[str, Any]) -> Iterator[Finding]:
         yield _invalid((*path, str(key)), f"a retry rule has no '{key}'", did_you_mean(str(key), _RULE_KEYS))
     for status in _statuses(rule):
         is_number = isinstance(status, int) and not isinstance(status, bool)
-        if status not in {None, "*"} and not (is_number and -1 <= status <= 255):
+        if status not in (None, "*") and not (is_number and -1 <= status <= 255):
             message = f"'{status}' is no exit status"
             yield _invalid((*path, "exit_status"), message, "write -1 to 255, a list of these, or '*'")
     limit = rule.get("limit", 2)
     if not isinstance(limit, int) or isinstance(limit, bool) or not 0 <= limit <= 10:
         yield _invalid((*path, "limit"), f"'{limit}' is no limit for retries", "write 0 to 10")
     reason = rule.get("signal_reason", "*")
-    if reason not in SIGNAL_REASONS:
+    if str(reason) not in SIGNAL_REASONS:
         message = f"'{reason}' is no signal_reason"
         yield _invalid((*path, "signal_reason"), message, did_you_mean(str(reason), SIGNAL_REASONS))
 

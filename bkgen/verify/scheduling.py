@@ -71,7 +71,9 @@ def _node_selector(pod: Pod, rules: PodRules) -> Iterator[Finding]:
                 message = f"the settings know no node label '{name}'; such a pod waits for ever"
                 yield error("pod-node-selector", path, message, did_you_mean(name, values))
             elif (
-                values[name] and value not in values[name] and not is_open(value, interpolate=pod.interpolate)
+                values[name]
+                and str(value) not in values[name]
+                and not is_open(value, interpolate=pod.interpolate)
             ):
                 message = f"no node has {name}={value}; such a pod waits for ever"
                 yield error("pod-node-selector", path, message, did_you_mean(str(value), values[name]))

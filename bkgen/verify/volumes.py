@@ -137,7 +137,7 @@ def _sub_path(pod: Pod, rules: PodRules) -> Iterator[Finding]:
             continue
         if text and mount.get("subPathExpr"):
             message, hint = "subPath and subPathExpr exclude each other", "keep one of the two"
-        elif mount.get("name") in images:
+        elif as_text(mount.get("name")) in images:
             message, hint = "an image volume takes no subPath", "mount the whole image"
         elif text.startswith("/") or ".." in text.split("/"):
             message, hint = f"'{text}' leaves the volume", "write a path relative to the volume, without '..'"
@@ -151,7 +151,7 @@ def _sources(pod: Pod, rules: PodRules) -> Iterator[Finding]:
     base = {as_text(volume.get("name")) for path, volume in pod.volumes if path[0] == "podSpec"}
     for path, volume in pod.volumes:
         found = volume_sources(volume)
-        patches = path[0] == "podSpecPatch" and volume.get("name") in base
+        patches = path[0] == "podSpecPatch" and as_text(volume.get("name")) in base
         if len(found) > 1:
             message = f"a volume has one source, not {len(found)} ({', '.join(found)})"
             yield error("pod-volume-source", path, message, "keep one of them")

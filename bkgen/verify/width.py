@@ -154,7 +154,7 @@ def concurrency(step: Mapping[str, Any]) -> Iterator[Finding]:
         message = f"a concurrency_group has at most {GROUP_NAME} characters, not {len(group)}"
         yield error("concurrency-group-length", ("concurrency_group",), message, "shorten it")
     method = step.get("concurrency_method")
-    if method is not None and (method not in {"ordered", "eager"} or group is None):
+    if method is not None and (method not in ("ordered", "eager") or group is None):
         message = f"concurrency_method '{method}' has no meaning here"
         hint = "write ordered or eager, beside concurrency and concurrency_group"
         yield error("concurrency-method", ("concurrency_method",), message, hint)
