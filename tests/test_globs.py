@@ -357,6 +357,27 @@ def test_the_short_cut_agrees_with_the_regular_expression(text: str, paths: list
         assert bool(rule.matches(key)) == bool(regex.match(key)), path
 
 
+@settings(max_examples=80, deadline=None)
+@given(
+    text=st.lists(st.sampled_from(["**", "*", "a*", "*a*b", "?*a", "[ab]*b*", "a", "b"]), min_size=1).map(
+        "/".join
+    ),
+    floating=st.booleans(),
+    paths=st.lists(
+        st.lists(st.sampled_from(["a", "b", "ab", "ba", "aab", "abab"]), min_size=1, max_size=8), max_size=12
+    ),
+)
+def test_what_a_pattern_does_not_try_again_changes_no_answer(
+    text: str, floating: bool, paths: list[list[str]]
+) -> None:
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(syntax, "_without_detours", lambda regex: regex)
+        thorough = syntax._compile(floating, text)
+    quick = syntax._compile(floating, text)
+    for key in ("/" + "/".join(names) for names in paths):
+        assert bool(quick.match(key)) == bool(thorough.match(key)), key
+
+
 def test_files_keep_the_order_they_are_given_in() -> None:
     paths = Paths([("z/1.py", False), ("a/2.py", False), ("m/3.md", False), ("a/1.py", False)])
     assert paths.matching(Patterns(["a/**", "z/**", "*.md"])) == [

@@ -6,8 +6,9 @@ A path is tested by its key: `/path`, with a slash at the end when it is a symli
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import cached_property
+from itertools import count
 
 # Regular expressions as text are compiled by `re` at their first use: few patterns need them, and
 # compiling all of them would double what importing bkgen.globs costs.
@@ -42,6 +43,10 @@ _TO_HIDE = re.compile(r"[\[\\\s" + "\U000f0000-\U0010ffff]")
 _HOLE = "[\U000f0000-\U0010ffff]"
 _FIRST_HOLE = 0xF0000
 _NEVER = "(?!)"
+_DEEP = r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)"
+"""What pathspec makes of `**/` in front and of `/**/` in the middle."""
+_STAR, _ANY = "\ud800", "\ud801"
+"""Stand for `[^/]*` and `[^/]` while an expression is taken apart; no text of a file holds halves of pairs."""
 _NOWHERE = "\0"
 """What a pattern that names nothing is read as: no file has this name."""
 
@@ -143,7 +148,44 @@ def _compile(floating: bool, rest: str) -> re.Pattern[str]:
     regex = "/" + regex[1:] if regex.startswith("^") else "/.*" + regex
     if regex.endswith("|$)"):
         regex = regex[:-2] + r"\Z)"  # `$` would let `a` match a file whose name is `a` and a newline
+    regex = _without_detours(regex)
     return re.compile(re.sub(_HOLE, lambda hole: pieces[ord(hole[0]) - _FIRST_HOLE], regex), re.DOTALL)
+
+
+def _without_detours(regex: str) -> str:
+    """The same expression, which tries again for its last `**` and its last `*` in a name only.
+
+    Where the first of several wildcards has found what follows it, a later place would serve no better,
+    and trying all of them in turn takes longer than anybody waits: a fork chooses the names of its files.
+    """
+    head, *blocks = re.split(_DEEP, regex)
+    number = count()
+    parts = [_names(head, number)]
+    for deep, names in zip(blocks[::2], blocks[1::2], strict=True):
+        parts.append(deep + _names(names, number))
+    # Between two of them stand whole names, so what follows each but the last is a slash.
+    first, last = (1, len(parts) - 1) if blocks else (0, 0)
+    for index in range(first, last):
+        lazily = parts[index].replace("+/)?", "+?/)??", 1) if index == 1 else parts[index]
+        lazily = lazily.replace("(?:/.+)?", "(?:/.+?)??", 1)
+        parts[index] = _once(lazily + "(?=/)", number)
+    return "".join(parts)
+
+
+def _names(regex: str, number: Iterator[int]) -> str:
+    """Names between slashes, each with at most one `*` that is tried again."""
+    names = []
+    for name in regex.replace("[^/]+", _ANY + _STAR).replace("[^/]*", _STAR).replace("[^/]", _ANY).split("/"):
+        first, *others = name.split(_STAR)
+        found = [_once(f"[^/]*?{part}", number) for part in others[:-1] if part]
+        names.append("".join([first, *found, *(f"[^/]*{part}" for part in others[-1:])]))
+    return "/".join(names).replace(_ANY, "[^/]")
+
+
+def _once(regex: str, number: Iterator[int]) -> str:
+    """An expression that keeps what it has found. (Python before 3.11 has no other way to say it.)"""
+    name = f"once{next(number)}"
+    return f"(?=(?P<{name}>{regex}))(?P={name})"
 
 
 def _hide(rest: str) -> tuple[str, list[str]]:
