@@ -7,6 +7,7 @@ import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -21,6 +22,7 @@ from bkgen.config.load import load_configuration
 from bkgen.config.trees import CommitTree, WorkTree
 from bkgen.errors import UserError
 from bkgen.generate.phases import generate, select
+from bkgen.globs import Patterns
 from bkgen.report.annotation import annotation
 from bkgen.scaffold.new import write_suite
 from bkgen.scalars import natural
@@ -185,6 +187,16 @@ def test_a_mirror_of_a_plain_step_gets_the_pod_of_its_hardware() -> None:
 def test_a_mirror_goes_to_the_queue_of_its_hardware_whatever_the_step_says(mirror: str) -> None:
     _, mirrored = rendered(unit=step(f"agents: {{queue: mine, x: y}}, mirrors: {{mi300: {mirror}}}"))
     assert mirrored["agents"] == {"queue": "amd", "x": "y"}
+
+
+def test_pods_of_keys_that_make_one_name_are_told_apart(cli: Cli) -> None:
+    keys = ["a_b", "a-b", "A-B", "l" * 70, "l" * 71]
+    steps = "".join(f"- {{command: x, key: {key}, pod: {{}}}}\n" for key in keys)
+    root = cli.files({**suite("unit", f"steps:\n{steps}"), "bkgen.yml": SETTINGS}).path
+    result = cli.run(root, "render", "unit", "--pods", "--json")
+    assert result.code == 0, result.err
+    names = [pod["metadata"]["name"] for pod in result.json()["items"]]
+    assert names == ["a-b", "a-b-2", "a-b-3", "l" * 63, "l" * 56 + "-2"]
 
 
 def test_a_wait_that_a_step_depends_on_stays_when_what_is_before_it_is_skipped(cli: Cli) -> None:
@@ -405,6 +417,15 @@ def test_an_upload_that_comes_to_nothing_is_annotated(
     assert not cli.agent.uploads
 
 
+def test_a_tags_name_reaches_no_terminal_as_it_is(cli: Cli, unit: Path) -> None:
+    tag = "v1\x1b]0;owned\x07"
+    for command in ("plan", "why unit"):
+        result = cli.run(unit, *command.split(), environ={**JOB, "BUILDKITE_TAG": tag})
+        assert result.code == 0, result.err
+        assert "\x1b" not in result.out + result.err
+        assert "this build is for the tag v1" in result.out
+
+
 def test_a_directorys_name_reaches_no_terminal_as_it_is(cli: Cli, unit: Path) -> None:
     name = "k3_tests/\x1b]0;owned\x07\n\udcff"
     (unit / name).mkdir()
@@ -461,6 +482,27 @@ def test_an_annotation_says_how_many_warnings_it_leaves_out() -> None:
 
 
 # -- size ------------------------------------------------------------------------------------------------------
+
+DETOURS = {
+    "many deep wildcards": ("**/a/" * 60 + "c", "a/" * 400 + "b", "a/" * 400 + "c"),
+    "deep wildcards between names that come again": (
+        "tests/**/data/**/x*/**/*.json",
+        "tests/" + "data/" * 400 + "xx/" * 300 + "y",
+        "tests/" + "data/" * 400 + "xx/" * 300 + "y.json",
+    ),
+    "many stars in a name": ("*a" * 14 + "b", "a" * 250, "a" * 250 + "b"),
+    "many stars between brackets": ("[a-z]*" * 40 + "Q", "a" * 250, "a" * 250 + "Q"),
+}
+
+
+@pytest.mark.parametrize("name", DETOURS)
+def test_no_name_of_a_file_makes_a_pattern_search_for_ever(name: str) -> None:
+    pattern, other, matching = DETOURS[name]
+    began = time.monotonic()
+    assert Patterns([pattern]).match(other) is None
+    assert Patterns([pattern]).match(matching) == pattern
+    assert time.monotonic() - began < 5
+
 
 LARGE: dict[str, str] = {
     "a thousand groups": "".join(f"- {{group: g{n}, steps: [{{command: x{n}}}]}}\n" for n in range(1000)),

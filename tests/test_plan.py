@@ -100,6 +100,15 @@ def test_all_unknown_dependencies_are_reported_at_once() -> None:
     assert "'y'" in message
 
 
+def test_every_step_that_needs_a_missing_key_is_told_the_nearest_one() -> None:
+    message = failing(
+        suite("a", steps=[cmd(key="build")]),
+        suite("b", steps=[cmd(depends_on="biuld"), cmd(depends_on=["biuld", "bulid"])]),
+    )
+    assert message.count("no step has the key 'biuld'") == 2
+    assert message.count("did you mean 'build'?") == 3
+
+
 @pytest.mark.parametrize(
     ("one", "two", "chain"),
     [

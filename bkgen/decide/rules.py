@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from fnmatch import fnmatchcase
 from typing import NamedTuple
 
-from bkgen.changes import ChangesNotAsked, UnknownChanges
+from bkgen.changes import ChangesNotAsked, UnknownChanges, printable
 from bkgen.decide.decision import RULES, Decision, Evidence, RuleOutcome
 from bkgen.decide.facts import SHOWN, Facts, listed
 from bkgen.decide.policy import REGULAR, widening_labels
@@ -143,7 +143,7 @@ def _no_question(_subject: Subject, facts: Facts) -> Decision | None:
     if build.is_scheduled:
         reason = f"a schedule started this {facts.policy.cadence} build"
     elif build.tag is not None:
-        reason = f"this build is for the tag {build.tag}"
+        reason = f"this build is for the tag {printable(build.tag)}"
     elif build.is_by_hand:
         reason = "somebody, the API or another pipeline started this build"
     elif isinstance(facts.changes, ChangesNotAsked):

@@ -7,7 +7,7 @@ are put in, so that the pod can be started by itself.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from bkgen.buildkite import EmittedStep, Pipeline
@@ -24,11 +24,24 @@ def pod_list(pipeline: Pipeline) -> dict[str, Any]:
     UserError where a step has no image of its own, or no step has a pod.
     """
     pods = [pod for item in pipeline.items for step in item.steps for pod in _pod(step)]
+    _tell_apart(pods)
     if not pods:
         raise UserError.single(
             "render-no-pods", "no selected step has a pod", "name a suite whose steps have `pod`"
         )
     return {"apiVersion": "v1", "kind": "List", "items": pods}
+
+
+def _tell_apart(pods: Iterable[dict[str, Any]]) -> None:
+    # Keys know capitals and underscores, and are longer; of two pods with one name kubectl keeps the last.
+    taken: set[str] = set()
+    for pod in pods:
+        metadata = pod["metadata"]
+        name, number = metadata["name"], 2
+        while metadata["name"] in taken:
+            metadata["name"] = f"{name[:56].rstrip('-')}-{number}"
+            number += 1
+        taken.add(metadata["name"])
 
 
 def _pod(step: EmittedStep) -> Iterator[dict[str, Any]]:
