@@ -361,6 +361,7 @@ def test_outside_a_job_the_message_names_the_dry_run(bench: Bench) -> None:
         bench.deliver(batch("a"), BUILDKITE_JOB_ID="")
 
 
+@pytest.mark.slow
 def test_a_hanging_agent_is_stopped_when_its_time_is_over(bench: Bench) -> None:
     begun = time.monotonic()
     with pytest.raises(EnvironmentFailure, match=r"not done after 1 seconds"):
@@ -371,6 +372,7 @@ def test_a_hanging_agent_is_stopped_when_its_time_is_over(bench: Bench) -> None:
     assert list(bench.scratch.iterdir()) == []
 
 
+@pytest.mark.slow
 def test_an_agent_that_ignores_the_request_to_stop_is_killed(tmp_path: Path) -> None:
     stubborn = script(tmp_path, "trap '' TERM; echo ready; while :; do read -rt 1 <> <(:); done")
     finished = run([stubborn], os.environ, seconds=0.3, grace=0.1)
@@ -456,6 +458,7 @@ except KeyboardInterrupt as stop:
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("signum", [signal.SIGTERM, signal.SIGINT], ids=["SIGTERM", "SIGINT"])
 def test_a_signal_in_mid_upload_stops_the_agent_and_clears_up(bench: Bench, signum: int) -> None:
     environ = bench.environ(FAKE_AGENT_SLEEP="60", FAKE_AGENT_UPLOAD_FROM="2")

@@ -34,6 +34,8 @@ from decisions import Files, plan, pull_request
 from decisions import suite as memory_suite
 from gitrepo import Content, Link
 
+pytestmark = pytest.mark.slow
+
 P = "k3_tests/unit/pipeline.yml"
 JOB = {
     "BUILDKITE": "true", "BUILDKITE_JOB_ID": "j", "BUILDKITE_AGENT_ACCESS_TOKEN": "t", "BUILDKITE_SOURCE": "webhook",

@@ -29,6 +29,7 @@ ask bkgen why alpha/
 """
 
 
+@pytest.mark.slow
 def test_bash_completes_suites_and_their_steps(tmp_path: Path) -> None:
     Checkout(tmp_path, environ(tmp_path)).write(THREE)
     program = Path(sys.executable).parent

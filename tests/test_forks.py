@@ -121,6 +121,7 @@ def test_the_same_change_by_a_member_is_rendered(cli: Cli, usual: PullRequest, t
     assert '"privileged":true' in result.out.replace(" ", "")
 
 
+@pytest.mark.slow
 def test_the_log_tells_which_commit_the_suites_of_a_fork_come_from(cli: Cli, usual: PullRequest) -> None:
     result = build(cli, usual, "upload")
     assert result.code == 0, result.err

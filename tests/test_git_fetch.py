@@ -89,6 +89,7 @@ wait
 """
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("trap", ["", "trap '' TERM\n"], ids=["plainly", "and will not end when asked to"])
 def test_remote_that_hangs_is_ended_with_all_its_processes(tmp_path: Path, trap: str) -> None:
     pids = tmp_path / "pids"
@@ -113,6 +114,7 @@ def test_remote_that_accepts_and_never_answers_is_unknown_in_bounded_time(tmp_pa
     assert reason(changes) == "git fetch did not end within 0.5 seconds"
 
 
+@pytest.mark.slow
 def test_connection_that_ssh_keeps_open_does_not_hold_the_answer_back(tmp_path: Path) -> None:
     pids = tmp_path / "pids"
     script = f'sleep 300 &\necho $! >"{pids}"\neval "${{*: -1}}"'
@@ -124,6 +126,7 @@ def test_connection_that_ssh_keeps_open_does_not_hold_the_answer_back(tmp_path: 
     _wait_for_end([int(pids.read_text())])
 
 
+@pytest.mark.slow
 def test_interrupt_ends_a_fetch_with_all_its_processes_and_leaves_no_lock(tmp_path: Path) -> None:
     # The server hangs where git holds the lock of the shallow history: a lock that stays fails the next job.
     pids, made = tmp_path / "pids", pull_request(tmp_path, depth=1)

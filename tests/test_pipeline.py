@@ -411,6 +411,7 @@ def test_there_are_goldens() -> None:
     assert len(CASES) >= 4
 
 
+@pytest.mark.slow
 def test_the_emitter_does_not_depend_on_the_hash_seed(tmp_path: Path) -> None:
     import os
     import sys

@@ -131,6 +131,7 @@ def test_the_flag_names_a_cadence_as_the_variable_does(cli: Cli, made: Checkout)
     assert "did you mean 'weekly'?" in refused.err
 
 
+@pytest.mark.slow
 def test_a_misspelt_label_is_in_log_annotation_and_json_and_uploads_the_same(cli: Cli) -> None:
     made = cli.pull_request({"src/core.py": "core = 2\n"}, REPOSITORY)
     right = cli.run(made.checkout.path, "upload", "--dry-run", "--json", environ=pull_request_environ(made))

@@ -235,6 +235,7 @@ def with_small_files(root: Path, limit: int, *arguments: str) -> subprocess.Comp
     )  # fmt: skip
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_leaves_the_old_page_and_nothing_else(cli: Cli, written: Path) -> None:
     page = written / PAGE
     page.write_text(page.read_text().replace("| 10 | 13 |", "| 99 | 99 |"))
@@ -371,6 +372,7 @@ def test_gpus_on_a_profile_without_any_are_refused(cli: Cli, tmp_path: Path) -> 
     assert "the profile 'cpu' has no GPUs" in result.err
 
 
+@pytest.mark.slow
 def test_a_disk_that_fails_in_the_middle_leaves_no_suite(root: Path) -> None:
     before = state(root)
     done = with_small_files(root, 1000, "new", "demo")

@@ -40,6 +40,7 @@ def test_a_docs_only_pull_request_uploads_nothing_and_annotates_once(cli: Cli) -
     assert result.out == ""
 
 
+@pytest.mark.slow
 def test_a_change_under_buildkite_uploads_every_suite(cli: Cli) -> None:
     made = cli.pull_request({".buildkite/pipeline.yml": "steps: [wait]\n"})
     assert upload(cli, made).code == 0
@@ -54,6 +55,7 @@ def test_a_change_in_one_suites_directory_uploads_that_suite(cli: Cli) -> None:
     assert result.err.endswith("\nuploaded 1 of 1 document\n")
 
 
+@pytest.mark.slow
 def test_a_scheduled_docs_only_build_uploads_every_suite(cli: Cli) -> None:
     made = cli.pull_request({"docs/guide.md": "better\n"})
     more = {"BUILDKITE_SOURCE": "schedule", "BUILDKITE_PULL_REQUEST": "false", "BUILDKITE_BRANCH": "main"}
@@ -61,6 +63,7 @@ def test_a_scheduled_docs_only_build_uploads_every_suite(cli: Cli) -> None:
     assert cli.agent.keys() == ALL
 
 
+@pytest.mark.slow
 def test_the_force_label_uploads_every_suite_of_a_docs_only_change(cli: Cli) -> None:
     made = cli.pull_request({"docs/guide.md": "better\n"})
     assert upload(cli, made, labels=("a", " force-ci ")).code == 0
@@ -73,6 +76,7 @@ def test_a_label_that_only_contains_the_force_label_forces_nothing(cli: Cli) -> 
     assert cli.agent.keys() == set()
 
 
+@pytest.mark.slow
 def test_an_unreachable_base_uploads_every_suite_and_says_why(cli: Cli) -> None:
     made = cli.pull_request({"docs/guide.md": "better\n"})
     result = upload(cli, made, BUILDKITE_PULL_REQUEST_BASE_BRANCH="gone")
@@ -82,6 +86,7 @@ def test_an_unreachable_base_uploads_every_suite_and_says_why(cli: Cli) -> None:
     assert "gone" in result.err
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can give a checkout to another user")
 def test_a_checkout_of_another_user_uploads_every_suite_and_says_why(cli: Cli) -> None:
     made = cli.pull_request({"docs/guide.md": "better\n"})
@@ -107,6 +112,7 @@ def test_an_upload_that_fails_with_23_fails_the_step(cli: Cli) -> None:
     assert "23" in result.err
 
 
+@pytest.mark.slow
 def test_an_annotation_that_fails_does_not_fail_the_step(cli: Cli) -> None:
     made = cli.pull_request({"src/core.py": "core = 2\n"})
     result = upload(cli, made, FAKE_AGENT_ANNOTATE_EXIT="7")
@@ -115,6 +121,7 @@ def test_an_annotation_that_fails_does_not_fail_the_step(cli: Cli) -> None:
     assert cli.agent.keys() == {"alpha", "gamma"}
 
 
+@pytest.mark.slow
 def test_a_retried_upload_step_uploads_nothing_twice_and_ends_well(cli: Cli) -> None:
     made = cli.pull_request({"src/core.py": "core = 2\n"})
     assert upload(cli, made).code == 0
@@ -164,6 +171,7 @@ def test_names_narrow_an_upload_but_docs_still_pass_by_themselves(cli: Cli) -> N
     assert cli.agent.keys() == set()
 
 
+@pytest.mark.slow
 def test_bkgen_only_narrows_like_a_name(cli: Cli) -> None:
     made = cli.pull_request({"src/core.py": "core = 2\n"})
     assert upload(cli, made, BKGEN_ONLY="gamma").code == 0
@@ -185,6 +193,7 @@ def test_same_inputs_give_the_same_bytes(cli: Cli) -> None:
     assert first.err == second.err
 
 
+@pytest.mark.slow
 def test_the_commands_reach_the_agent_exactly_as_written(cli: Cli) -> None:
     command = r"""for f in $FILES; do echo "${f%.py}" '\$x' $(date) 🚀; done"""
     text = f"steps:\n- command: {json.dumps(command, ensure_ascii=False)}\n"
@@ -195,6 +204,7 @@ def test_the_commands_reach_the_agent_exactly_as_written(cli: Cli) -> None:
     assert "--no-interpolation" in call["arguments"]
 
 
+@pytest.mark.slow
 def test_more_than_500_jobs_go_up_in_several_uploads_dependencies_first(cli: Cli) -> None:
     wide = "steps:\n- {command: ./run.sh, key: first, parallelism: 400}\n- {command: ./run.sh, key: late, depends_on: base}\n"
     more = {
@@ -210,6 +220,7 @@ def test_more_than_500_jobs_go_up_in_several_uploads_dependencies_first(cli: Cli
     assert "wide" in groups[1]
 
 
+@pytest.mark.slow
 def test_a_fork_cannot_change_what_is_emitted(cli: Cli) -> None:
     evil = unit_pipeline().replace("gpus: 1", "gpus: 8, privileged: true")
     made = cli.pull_request({"k3_tests/gamma/pipeline.yml": evil, "bkgen.yml": "tests_dir: other\n"})
@@ -226,6 +237,7 @@ def test_a_fork_cannot_change_what_is_emitted(cli: Cli) -> None:
         assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stop", [signal.SIGTERM, signal.SIGINT], ids=lambda number: number.name)
 def test_a_signal_in_mid_upload_ends_cleanly(cli: Cli, stop: signal.Signals, tmp_path: Path) -> None:
     made = cli.pull_request({"src/core.py": "core = 2\n"})

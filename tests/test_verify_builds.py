@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import copy
+import json
 import pickle
 import time
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -186,18 +188,25 @@ def many_steps(number: int, *, shared: bool) -> list[dict[str, Any]]:
     ]
 
 
-@pytest.mark.parametrize("shared", [True, False], ids=["pods shared as objects", "pods equal in content"])
-def test_three_thousand_steps_with_forty_pods_are_verified_in_well_under_a_second(shared: bool) -> None:
-    steps = many_steps(3000, shared=shared)
-    rules = PodRules(local_images=LOCAL.local_images)
-    # 0.1 s on an idle machine; the rest is for one that is busy or slow, and gets two more chances.
+def best_of_three(work: Callable[[], object]) -> float:
+    """Seconds of this process that the quickest of three runs took."""
+    seconds = []
     for _ in range(3):
         started = time.process_time()
-        assert verify_steps(steps, rules) == {}
-        spent = time.process_time() - started
-        if spent < 0.4:
-            break
-    assert spent < 0.8
+        work()
+        seconds.append(time.process_time() - started)
+    return min(seconds)
+
+
+@pytest.mark.parametrize("shared", [True, False], ids=["pods shared as objects", "pods equal in content"])
+def test_three_thousand_steps_with_forty_pods_are_verified_nearly_as_fast_as_they_are_written(
+    shared: bool,
+) -> None:
+    steps = many_steps(3000, shared=shared)
+    rules = PodRules(local_images=LOCAL.local_images)
+    assert verify_steps(steps, rules) == {}
+    written = best_of_three(lambda: json.dumps(steps))
+    assert best_of_three(lambda: verify_steps(steps, rules)) < 6 * written
 
 
 def test_a_pod_is_examined_once_for_each_content_and_one_object_is_not_even_compared() -> None:

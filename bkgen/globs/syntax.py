@@ -46,7 +46,7 @@ _NEVER = "(?!)"
 _DEEP = r"(\(\?:\.\+/\)\?|\(\?:/\.\+\)\?)"
 """What pathspec makes of `**/` in front and of `/**/` in the middle."""
 _STAR, _ANY = "\ud800", "\ud801"
-"""Stand for `[^/]*` and `[^/]` while an expression is taken apart; no text of a file holds halves of pairs."""
+"""Stand for `[^/]*` and `[^/]` while an expression is taken apart; no file holds halves of pairs."""
 _NOWHERE = "\0"
 """What a pattern that names nothing is read as: no file has this name."""
 
