@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from pathlib import Path
 
@@ -43,6 +44,12 @@ def pytest_sessionfinish(session: pytest.Session) -> None:
         for report in skipped:
             reporter.write_line(f"  {report.nodeid}: {report.longrepr}")
         session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_collection_finish() -> None:
+    """What collecting leaves stays to the end; walking through it again and again took a sixth of the time."""
+    gc.collect()
+    gc.freeze()
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
