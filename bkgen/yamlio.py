@@ -103,6 +103,18 @@ class Document(NamedTuple):
             return Position(self.file, 1, 1)
         return Position(self.file, mark.line + 1, mark.column + 1)
 
+    def has(self, path: Path) -> bool:
+        """Whether `path` (keys and indexes) stands in the file, be it by a merge key or an alias."""
+        value: Any = self.value
+        for part in path:
+            if not isinstance(value, dict | list):
+                return False
+            try:
+                value = value[part]  # type: ignore[index]
+            except (LookupError, TypeError):
+                return False
+        return True
+
 
 @lru_cache(maxsize=4)
 def _composed(text: str, file: str) -> Node | None:

@@ -44,3 +44,16 @@ def test_a_warning_is_called_one_once(cli: Cli, command: list[str]) -> None:
     (pods,) = [line for line in said if "[pod-memory-limit]" in line]
     assert pods.startswith("k3_tests/native/pipeline.yml:7:")
     assert pods.count("warning") == 1
+
+
+def test_a_base_that_is_no_commit_is_a_slip_on_a_laptop_and_a_doubt_in_buildkite(cli: Cli) -> None:
+    made = cli.pull_request({"src/core.py": "core = 2\n"})
+    slip = cli.run(made.checkout.path, "plan", "--base", "nowhere")
+    assert (slip.code, slip.out) == (2, "")
+    assert "--base 'nowhere' names no commit here" in slip.err
+    assert "hint: git branch --all" in slip.err
+    plan = cli.run(made.checkout.path, "plan", "--base", "HEAD")
+    assert plan.code == 0, plan.err
+    job = cli.run(made.checkout.path, "plan", "--base", "nowhere", "--source", "webhook")
+    assert job.code == 0, job.err
+    assert "'nowhere' names no commit here" in job.out

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from bkgen.build import Build, Source
-from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges
+from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges, printable
 from bkgen.config.load import SETTINGS_FILE, Configuration, load_configuration, load_settings
 from bkgen.config.trees import CommitTree, Tree, WorkTree
 from bkgen.errors import EnvironmentFailure, UsageError, UserError
@@ -120,6 +120,13 @@ def workspace(
         base=flags.base,
         progress=say_progress,  # type: ignore[arg-type]
     )
+    # In Buildkite a base that is missing is a doubt, and runs; on a laptop it is a slip of the hand.
+    slip = flags.base is not None and build.is_local and isinstance(changes, UnknownChanges)
+    if slip and not repository.has_commit(str(flags.base)):
+        raise UsageError(
+            f"--base '{printable(str(flags.base))}' names no commit here",
+            "git branch --all lists the branches there are; git fetch brings others",
+        )
     return Workspace(repository.root, tree, configuration, changes, specs_from)
 
 

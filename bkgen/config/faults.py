@@ -99,6 +99,9 @@ def _said(fault: Mapping[str, Any]) -> tuple[str, str]:
         return f"the key '{name}' is missing", f"add '{name}: …'"
     if kind in {"value_error", "assertion_error"}:
         return str(context["error"]), _value_hint(str(context["error"]))
+    if kind == "literal_error" and " or " not in context["expected"]:
+        only = context["expected"]
+        return f"this bkgen knows only {only}, not {described(given)}", f"write {only}"
     if kind == "literal_error":
         return f"{described(given)} is not one of {context['expected']}", _literal_hint(
             given, context["expected"]

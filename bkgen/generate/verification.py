@@ -2,23 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 
 from bkgen.build import Build
 from bkgen.buildkite import EmittedStep, Pipeline
 from bkgen.config.load import Configuration
-from bkgen.errors import Diagnostic, Position, in_reading_order
+from bkgen.errors import Diagnostic, in_reading_order
+from bkgen.generate.places import place_of
 from bkgen.spec.settings import Settings
 from bkgen.spec.suite import Suite
 from bkgen.verify import Finding, PodRules, verify_steps
-
-_POD_FIELDS = {
-    "image": "image", "imagePullPolicy": "image_pull_policy", "securityContext": "privileged",
-    "nodeSelector": "node_selector", "tolerations": "tolerations", "runtimeClassName": "runtime_class",
-    "serviceAccountName": "service_account", "priorityClassName": "priority_class", "sidecars": "sidecars",
-    "checkout": "checkout", "metadata": "queue_name", "jobActiveDeadlineSeconds": "active_deadline_minutes",
-}  # fmt: skip
-"""Which word of `pod` an emitted field comes from."""
 
 
 def pod_rules(settings: Settings, build: Build) -> PodRules:
@@ -58,7 +51,7 @@ def verified(pipeline: Pipeline, configuration: Configuration, build: Build) -> 
             if finding.severity == "warning" and finding.code in suite.spec.silence:
                 continue
             diagnostics.append(diagnostic_of(finding, suite, step, body))
-    return in_reading_order(diagnostics)
+    return in_reading_order(_said_once(diagnostics))
 
 
 def _body_at(pipeline: Pipeline, place: tuple[str | int, ...]) -> tuple[Mapping[str, object], str]:
@@ -75,38 +68,24 @@ def diagnostic_of(
 ) -> Diagnostic:
     """A finding with the line of the user's file it comes from."""
     base = step.path if step is not None else ()
-    position = _position(finding, suite, base)
+    position, field = place_of(finding.path, base, suite.source, body)
     key = body.get("key")
-    field = ".".join(map(str, finding.path))
     named = f"{key}: {field}" if key and field else str(key or field)
     return Diagnostic(finding.code, finding.message, finding.hint, position, named, finding.severity)
 
 
-def _position(finding: Finding, suite: Suite, base: tuple[str | int, ...]) -> Position:
-    best = suite.source.position(base)
-    for candidate in _candidates(finding.path, base):
-        position = suite.source.position(candidate)
-        parent = suite.source.position(candidate[:-1])
-        if position != parent or candidate == ():
-            return position
-    return best
-
-
-def _candidates(path: tuple[str | int, ...], base: tuple[str | int, ...]) -> Iterator[tuple[str | int, ...]]:
-    for length in range(len(path), 0, -1):
-        yield (*base, *path[:length])
-    word = _pod_word(path)
-    for pod in ((*base, "pod"), ("pod",)):
-        if word:
-            yield (*pod, word)
-        yield pod
-
-
-def _pod_word(path: Iterable[str | int]) -> str | None:
-    parts = [part for part in path if isinstance(part, str)]
-    for part in reversed(parts):
-        if part in _POD_FIELDS:
-            return _POD_FIELDS[part]
-    if "resources" in parts:
-        return next((name for name in ("cpu", "memory") if name in parts), "gpus")
-    return next((word for part, word in (("env", "env"), ("volumeMounts", "mounts")) if part in parts), None)
+def _said_once(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
+    """One fault of a pod that many steps share, mirrors for instance, is one, under the first step's key."""
+    steps: dict[tuple[object, ...], list[Diagnostic]] = {}
+    for one in diagnostics:
+        key, _, field = one.field.partition(": ")
+        steps.setdefault((one.code, one.message, one.position, field or key), []).append(one)
+    merged = []
+    for same in steps.values():
+        first, more = same[0], len(same) - 1
+        key, colon, field = first.field.partition(": ")
+        if more and colon:
+            count = f"{more} more step{'s' * (more > 1)}"
+            first = first._replace(field=f"{key} and {count}: {field}")
+        merged.append(first)
+    return merged

@@ -8,6 +8,7 @@ from typing import NamedTuple
 from bkgen.build import Build
 from bkgen.changes import printable
 from bkgen.git.command import GitFault, Runner
+from bkgen.git.objects import commit_id
 from bkgen.git.refs import Source, find_source, is_legal_branch, legal_branch
 
 Progress = Callable[[str], None]
@@ -128,12 +129,10 @@ class History:
 
     def against_revision(self, revision: str) -> Comparison:
         """The merge bases of HEAD and `revision`, whatever names a commit here."""
-        answer = self.git.run(
-            "rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}"
-        )
-        if answer.status != 0:
+        commit = commit_id(self.git, revision)
+        if commit is None:
             raise GitFault(f"'{printable(revision)}' names no commit here")
-        return self._against_local(answer.out.decode().strip(), printable(revision), "")
+        return self._against_local(commit, printable(revision), "")
 
     def _against_local(self, revision: str, shown: str, note: str) -> Comparison:
         head, tip = self._commits("HEAD", revision)

@@ -12,6 +12,12 @@ from bkgen.git.files import decode
 _REGULAR = ("100644", "100755")
 
 
+def commit_id(git: Runner, revision: str) -> str | None:
+    """The id of the commit that `revision` names, else None. `revision` is never read as an option."""
+    answer = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
+    return answer.out.decode().strip() if answer.status == 0 else None
+
+
 def tree(git: Runner, revision: str, paths: Sequence[str]) -> dict[str, tuple[str, str]]:
     """Mode and object id of every file, symlink and submodule at or below `paths` in `revision`, by path.
 
@@ -22,14 +28,13 @@ def tree(git: Runner, revision: str, paths: Sequence[str]) -> dict[str, tuple[st
     if not wanted:
         return {}
     limit = () if "" in wanted else tuple(wanted)
-    answer = git.run("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
-    if answer.status != 0:
+    commit = commit_id(git, revision)
+    if commit is None:
         raise UserError.single(
             "git-revision",
             f"'{printable(revision)}' names no commit of this repository",
             "git log shows the commits there are; a branch that was never fetched has none",
         )
-    commit = answer.out.decode().strip()
     listed = git.output("ls-tree", "-r", "-z", "--full-tree", commit, "--", *limit)
     files = {}
     for entry in listed.split(b"\0")[:-1]:

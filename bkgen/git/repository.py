@@ -119,6 +119,10 @@ class Repository:
         """Path of every file of the work tree that is neither in the index nor ignored."""
         return objects.untracked(self._runner.anew())
 
+    def has_commit(self, revision: str) -> bool:
+        """Whether `revision` names a commit here: an id, a branch, a tag, or `HEAD~3`."""
+        return objects.commit_id(self._runner.anew(), revision) is not None
+
     def head(self) -> str | None:
         """The id of the commit that is checked out; None before the first commit.
 

@@ -50,6 +50,9 @@ class Located(Protocol):
     def position(self, path: Any, *, of_key: bool = True) -> Position:
         """Line and column of the field at `path`."""
 
+    def has(self, path: Any) -> bool:
+        """Whether the file has a field at `path`."""
+
 
 class Suite(NamedTuple):
     """A suite as the later phases see it: its name, its directory (both with `/`), its spec, its file."""

@@ -209,11 +209,19 @@ def _hugepages(pod: Pod, rules: PodRules) -> Iterator[Finding]:
 
 def memory_limit(pod: Pod, box: Box) -> Fraction | None:
     """The memory that a container may use: its own limit, else the pod's, else None."""
+    return amount(pod, _memory_limit(pod, box))
+
+
+def limit_text(pod: Pod, box: Box) -> str:
+    """The same limit as it is written."""
+    return str(_memory_limit(pod, box))
+
+
+def _memory_limit(pod: Pod, box: Box) -> object:
     own = box.limits.get("memory")
     if own is not None:
-        return amount(pod, own[0])
-    level = as_map(as_map(pod.spec.get("resources")).get("limits")).get("memory")
-    return None if level is None else amount(pod, level)
+        return own[0]
+    return as_map(as_map(pod.spec.get("resources")).get("limits")).get("memory")
 
 
 def has_memory_limit(pod: Pod, box: Box) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from bkgen.errors import did_you_mean
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.pod import Box, Pod, volume_sources
-from bkgen.verify.resources import amount, devices, has_memory_limit, memory_limit
+from bkgen.verify.resources import amount, devices, has_memory_limit, limit_text, memory_limit
 from bkgen.verify.values import as_map, as_text, is_open, maps_in
 
 DOCKER_SOCKETS = frozenset({"/var/run/docker.sock", "/run/docker.sock"})
@@ -233,16 +233,21 @@ def _fits(pod: Pod, box: Box, volumes: Mapping[str, tuple[Path, Mapping[str, Any
     limit = memory_limit(pod, box)
     if limit is None or not has_memory_limit(pod, box):
         return
-    total, last = Fraction(0), None
+    total, last, sizes = Fraction(0), None, list[str]()
     mounts = [*box.mounts(), *((path, mount) for path, mount in pod.extra_mounts if _reaches(path, box))]
     for name in dict.fromkeys(as_text(mount.get("name")) for _, mount in mounts):
         if name in volumes:
             path, volume = volumes[name]
-            size = amount(pod, as_map(volume["emptyDir"]).get("sizeLimit"))
+            written = as_map(volume["emptyDir"]).get("sizeLimit")
+            size = amount(pod, written)
             total, last = total + (size or 0), (*path, "emptyDir", "sizeLimit")
+            sizes += [f"{name} {written}"] if size else []
     if last is not None and total >= limit:
-        message = f"volumes in memory count against the limit of {box.name}, and fill all of it"
-        hint = "make sizeLimit smaller, or the memory limit larger"
+        message = (
+            f"volumes in memory count against the memory limit of {box.name}, {limit_text(pod, box)}, "
+            f"and fill all of it: {', '.join(sizes)}"
+        )
+        hint = "make them (`shm`, or an emptyDir's sizeLimit) smaller, or the memory limit larger"
         yield error("pod-shm-above-memory", last, message, hint)
 
 
