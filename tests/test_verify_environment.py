@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from bkgen.verify import PodRules, verify_step
+from bkgen.verify.sensitive import is_secret_name
 from verify_samples import codes, container, gpu_pod, pod, step_codes, with_pod
 
 # ---------------------------------------------------------------- environment and dollars
@@ -111,9 +112,11 @@ SECRETS: dict[str, tuple[str, Any, str | None]] = {
     "an access key": ("AWS_SECRET_ACCESS_KEY", "x" * 40, "env-secret-literal"),
     "five bytes": ("HF_TOKEN", "x" * 5, None),
     "six bytes in three letters": ("HF_TOKEN", "äöü", "env-secret-literal"),
-    "a name without its underscore": ("TOKEN", "hf_0123456789", None),
-    "a name with more behind": ("HF_TOKEN_FILE", "/run/secrets/hf", None),
-    "small letters": ("hf_token", "hf_0123456789", None),
+    "a file that holds a token": ("HF_TOKEN_FILE", "/run/secrets/hf", None),
+    "the place of a secret, under a name the agent lets pass": ("GOOGLE_CREDENTIALS", "/run/gcp.json", None),
+    "the place of a secret, under a name the agent refuses": ("CI_SSH_KEY", "/run/id", "env-secret-literal"),
+    "a pattern of files": ("FILE_PAT", "tests/**/*.py", None),
+    "small letters": ("hf_token", "hf_0123456789", "env-secret-literal"),
     "a variable alone": ("HF_TOKEN", "$OTHER", "env-not-expanded"),
 }
 
@@ -125,6 +128,52 @@ def test_secrets_written_out(name: str, value: Any, code: str | None) -> None:
     assert {one.code for one in verify_step(in_trigger)} <= {code}
     if isinstance(value, str):
         assert codes(pod(container(env=[{"name": name, "value": value}]))) == ({code} if code else set())
+
+
+# fmt: off
+SECRET_NAMES = [
+    "TOKEN", "SECRET", "PASSWORD", "PASSWD", "PAT", "GH_PAT",
+    "hf_token", "HfToken", "apiKey", "APIKEY", "DEPLOY_KEY", "CREDENTIALS",
+    "AZURE_CREDENTIAL", "SIGNING_KEY", "encryption_key", "SSH_KEY", "gpg-private-key", "AUTH_KEY",
+    "DEPLOY_TOKEN_PROD", "TOKEN_2", "WANDB_API_KEY", "DB_CONNECTION_STRING", "STORAGE_ACCOUNT_KEY", "KEY_PASSPHRASE",
+]
+OTHER_NAMES = [
+    "CACHE_KEY", "KEY", "TOKENIZERS_PARALLELISM", "MAX_TOKENS", "TOKEN_COUNT", "TOKENS",
+    "KEYBOARD", "PATH", "PATTERN", "PWD", "TOKENIZER", "SSH_PUBLIC_KEY",
+    "HF_TOKEN_PATH", "PASSWORD_FILE", "pad_token", "ms_per_token", "timeToFirstToken", "SECRETARY",
+    "SECRET_NAME", "COMPAT", "PATH_PREFIX", "KEY_API", "MONKEY", "SORT_KEY",
+    "2", "_",
+]
+# fmt: on
+
+
+@pytest.mark.parametrize("name", SECRET_NAMES)
+def test_a_name_whose_last_words_say_so_is_a_secret_s(name: str) -> None:
+    assert is_secret_name(name)
+
+
+@pytest.mark.parametrize("name", OTHER_NAMES)
+def test_a_name_that_holds_such_a_word_otherwise_is_none(name: str) -> None:
+    assert not is_secret_name(name)
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["login $HF_TOKEN", "login ${HF_TOKEN}", "login ${gh_pat:-none}", "$API_KEY"],
+)
+def test_a_secret_in_a_text_is_found_once_where_the_upload_fills_it_in(text: str) -> None:
+    found = verify_step({"command": text}, interpolate=True)
+    assert [(one.code, one.path) for one in found] == [("env-secret-uploaded", ("command",))]
+    assert verify_step({"command": text}) == ()
+    assert verify_step({"command": text.replace("$", "$$")}, interpolate=True) == ()
+    found = verify_step({"command": "./run.sh", "env": {"HF_TOKEN": "$HF_TOKEN"}}, interpolate=True)
+    assert [(one.code, one.path) for one in found] == [("env-secret-uploaded", ("env", "HF_TOKEN"))]
+    found = verify_step({"command": "./run.sh", "env": {"HF_TOKEN": "$OTHER"}}, interpolate=True)
+    assert [(one.code, one.path) for one in found] == [("env-secret-uploaded", ("env", "HF_TOKEN"))]
+    plugin = pod(container(args=[text], command=["echo"]))
+    assert {one.code for one in verify_step({**with_pod(plugin)}, interpolate=True)} == {
+        "env-secret-uploaded"
+    }
 
 
 def test_a_secret_s_value_is_never_repeated() -> None:

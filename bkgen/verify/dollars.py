@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator
 
 from bkgen.verify.finding import Finding, Path, error, warning
+from bkgen.verify.sensitive import is_secret_name, uploaded_secret
 
 # A pair of dollars and an escaped dollar are consumed first, as the agent does.
 _DOLLAR = r"\$\$|\\\$|\$\{(?P<inside>[^}]*\}?)|\$(?P<name>[^\W\d_]\w*)"
@@ -41,6 +42,8 @@ def uploaded(text: str, path: Path) -> Iterator[Finding]:
         elif name in _OF_UPLOADER or name.startswith("BUILDKITE_AGENT_"):
             message = f"${name} is filled in at upload, with the value of the upload step"
             yield warning("upload-own-variable", path, message, f"write $${name} for the value of the job")
+        elif is_secret_name(name):
+            yield uploaded_secret(name, path)
 
 
 def doubled(text: str, path: Path) -> Iterator[Finding]:

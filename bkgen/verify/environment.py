@@ -9,19 +9,9 @@ from fnmatch import fnmatchcase
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.pod import Box, Pod, texts
 from bkgen.verify.resources import devices
-from bkgen.verify.values import MATRIX_TOKEN, as_map, as_text, is_open
+from bkgen.verify.sensitive import is_secret_name, secret_finding
+from bkgen.verify.values import as_map, as_text, is_open
 
-_SECRET_ENDINGS = (
-    "_PASSWORD",
-    "_SECRET",
-    "_TOKEN",
-    "_PRIVATE_KEY",
-    "_SSH_KEY",
-    "_ACCESS_KEY",
-    "_SECRET_KEY",
-    "_CONNECTION_STRING",
-    "_API_KEY",
-)
 # Source: the agent's bootstrap in a pod keeps these from the container and overwrites all others.
 _PROTECTED = frozenset(
     f"BUILDKITE_{name}"
@@ -30,36 +20,6 @@ _PROTECTED = frozenset(
 _CHOSEN = frozenset({"BUILDKITE_SHELL", "BUILDKITE_HOOKS_SHELL"})
 _REFERENCE = r"(?<!\$)(?:(\$\$)(?![$(])|\$\(([-._A-Za-z][-._A-Za-z0-9]*)\))"
 _SHELL_REFERENCE = r"(?<!\$)\$(?:[A-Za-z_]|\{[A-Za-z_])"
-_VARIABLE_ALONE = r"\$(?:[A-Za-z_][A-Za-z0-9_]*|\{[A-Za-z_][A-Za-z0-9_]*\})"
-_SECRET_MIN = 6
-
-
-def is_secret_name(name: str) -> bool:
-    """A name that Buildkite's agent takes for a secret's."""
-    return name.endswith(_SECRET_ENDINGS)
-
-
-def secret_finding(name: str, value: object, path: Path, *, interpolate: bool) -> Iterator[Finding]:
-    """The finding for a variable that `is_secret_name`, and has its value written out.
-
-    A value is never repeated in the message. A bare variable is no literal, unless the upload fills it in.
-    """
-    text = value if isinstance(value, str) else str(value)
-    if len(text.encode("utf-8", "replace")) < _SECRET_MIN or MATRIX_TOKEN.search(text):
-        return
-    if re.fullmatch(_VARIABLE_ALONE, text):
-        if interpolate:
-            message = f"{name} is filled in at upload: the secret's value goes into the build"
-            yield error(
-                "env-secret-uploaded",
-                path,
-                message,
-                "read it in the job: secrets, or secretKeyRef in the pod",
-            )
-        return
-    message = f"{name} is named like a secret, and its value is written out"
-    hint = "use the step's secrets, or a secretKeyRef in the pod; rename it if it is none"
-    yield error("env-secret-literal", path, message, hint)
 
 
 def unexpanded(name: str, value: str, path: Path) -> Iterator[Finding]:

@@ -8,10 +8,11 @@ from typing import Any, NamedTuple
 
 from bkgen.errors import did_you_mean
 from bkgen.verify.dollars import doubled, texts_in, uploaded
-from bkgen.verify.environment import is_secret_name, secret_finding, unexpanded
+from bkgen.verify.environment import unexpanded
 from bkgen.verify.examine import Examined
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.retry import retry
+from bkgen.verify.sensitive import is_secret_name, secret_finding
 from bkgen.verify.values import as_list, as_map, is_env_name, is_open
 from bkgen.verify.width import concurrency, job_count, matrix
 

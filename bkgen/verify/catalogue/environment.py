@@ -9,21 +9,23 @@ RULES: tuple[Rule, ...] = (
         "env-secret-literal",
         "error",
         "A secret written out",
-        "A variable that is named like a secret has its value in the file, in the build and in the log. "
-        "Buildkite's agent refuses such uploads from version 4 on.",
+        "A variable that is named like a secret has its value in the file, in the build and in the log. The "
+        "last words of the name decide, in any case: token, secret, password, credentials, pat, or the key "
+        "of an API, a deployment, SSH and the like; TOKEN_COUNT, MAX_TOKENS and CACHE_KEY are none. "
+        "Buildkite's agent refuses uploads with names such as HF_TOKEN from version 4 on.",
         "step",
-        "env: {HF_TOKEN: hf_0123456789}",
+        "env: {hf_token: hf_0123456789}",
         "secrets: [HF_TOKEN]",
     ),
     Rule(
         "env-secret-uploaded",
         "error",
         "A secret filled in at upload",
-        "With interpolation the upload step puts its own value in place of the variable, and the build "
-        "carries the secret from then on.",
+        "With interpolation the upload step puts its own value in place of the variable, in commands as in "
+        "env, and the build carries the secret from then on.",
         "step",
-        "env: {HF_TOKEN: $HF_TOKEN}",
-        "secrets: [HF_TOKEN]",
+        "command: hf auth login --token $HF_TOKEN",
+        "command: hf auth login --token $$HF_TOKEN\nsecrets: [HF_TOKEN]",
         interpolate=True,
     ),
     Rule(
