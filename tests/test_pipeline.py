@@ -154,6 +154,37 @@ def test_a_suite_alone_keeps_its_waits_as_they_are() -> None:
     assert [next(iter(step)) for step in steps(unit=FENCED)] == ["group", "wait", "group", "block", "command"]
 
 
+WIDE = """\
+steps:
+- {group: one, key: one, steps: [{command: a, key: a, parallelism: 6}]}
+- {command: d, key: d, depends_on: a}
+- {WAIT}
+- {block: go, key: go}
+- {group: two, key: two, steps: [{command: b, key: b, parallelism: 6}]}
+"""
+SMALL = SETTINGS + "limits: {jobs_per_upload: 10}\n"
+
+
+def test_a_suite_in_several_uploads_keeps_its_waits_and_blocks_as_dependencies() -> None:
+    documents = [
+        json.loads(upload.document)
+        for upload in generated(SMALL, unit=WIDE.replace("{WAIT}", "wait")).uploads
+    ]
+    found = {step["key"]: step.get("depends_on") for document in documents for step in document["steps"]}
+    assert len(documents) == 2
+    assert found == {
+        "one": None,
+        "d": "a",
+        "go": [{"step": "one"}, {"step": "d"}],
+        "two": [{"step": "go"}],
+    }
+
+
+def test_a_wait_with_a_condition_cannot_be_split() -> None:
+    with pytest.raises(UserError, match="the wait 'unit-wait.*has a condition"):
+        generated(SMALL, unit=WIDE.replace("{WAIT}", "{wait: null, if: build.branch == 'main'}"))
+
+
 @pytest.mark.parametrize(
     ("given", "timeout"),
     [

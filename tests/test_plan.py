@@ -159,6 +159,37 @@ def test_an_unadmitted_dependency_is_pulled_in_unblocked() -> None:
     assert verdicts(plan([build, test], ["src/x.py"], given=given))["build"] == "RUN needed"
 
 
+GATED = [
+    {"block": "go", "key": "go"},
+    {"group": "g", "key": "g", "steps": [cmd(key="image")]},
+    {"block": "publish"},
+    cmd(key="push"),
+]
+
+
+@pytest.mark.parametrize(
+    ("files", "expected"),
+    [
+        (["src/a.py"], ["image"]),
+        (["docker/a"], ["go", "image", "push"]),
+    ],
+    ids=["pulled in", "wanted for its own sake"],
+)
+def test_a_block_holds_no_step_that_another_suite_pulled_in(files: list[str], expected: list[str]) -> None:
+    image = suite("images", when={"paths": ["docker/**"]}, steps=GATED)
+    test = suite("test", when={"paths": ["src/**"]}, steps=[cmd(key="test", depends_on="image")])
+    made = plan([image, test], files)
+    running = [key for key, verdict in step_verdicts(made).items() if verdict.startswith("RUN")]
+    assert [key for key in running if key in {"go", "image", "push"}] == expected
+
+
+def test_a_block_that_a_pulled_in_step_names_is_pulled_in_with_it() -> None:
+    steps = [{"block": "go", "key": "go"}, cmd(key="image", depends_on="go")]
+    image = suite("images", when={"paths": ["docker/**"]}, steps=steps)
+    test = suite("test", when={"paths": ["src/**"]}, steps=[cmd(key="test", depends_on="image")])
+    assert step_verdicts(plan([image, test], ["src/a.py"]))["go"].startswith("RUN")
+
+
 def test_what_depends_on_something_forbidden_to_forks_is_skipped() -> None:
     build = suite("build", when={"forks": False}, steps=[cmd(key="image")])
     test = suite("test", steps=[cmd(key="test", depends_on="image")])

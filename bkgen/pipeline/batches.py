@@ -23,10 +23,12 @@ class Unit(NamedTuple):
 def split(pipeline: Pipeline, limits: Limits) -> tuple[Pipeline, ...]:
     """The uploads of `pipeline`: each within the limit, groups whole, dependencies not in a later one.
 
-    UserError where one group is larger than an upload. (Verification has counted the whole build.)
+    UserError where one group is larger than an upload, or a wait would have to hold back another upload's
+    steps. (Verification has counted the whole build.)
     """
     if pipeline.jobs <= limits.jobs_per_upload:
         return (pipeline,)
+    _refuse_waits(pipeline)
     units = _units(pipeline.items)
     for unit in units:
         if unit.jobs > limits.jobs_per_upload:
@@ -38,6 +40,18 @@ def split(pipeline: Pipeline, limits: Limits) -> tuple[Pipeline, ...]:
                 "if Buildkite has raised it for you",
             )
     return tuple(_filled(_dependencies_first(units), pipeline, limits.jobs_per_upload))
+
+
+def _refuse_waits(pipeline: Pipeline) -> None:
+    # Later uploads land in front of earlier ones, so a wait between them would hold back the wrong steps.
+    waits = [item for item in pipeline.items if "wait" in item.body or item.body.get("type") == "wait"]
+    if waits:
+        raise UserError.single(
+            "pipeline-wait-split",
+            f"{pipeline.jobs} jobs go up in several parts, and the wait '{waits[0].key}' of "
+            f"{waits[0].suite} has a condition, which cannot be kept between them",
+            "put the wait into a group, or say with depends_on what waits for what",
+        )
 
 
 def _units(items: Iterable[Item]) -> list[Unit]:

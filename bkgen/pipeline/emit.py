@@ -19,15 +19,16 @@ def emit(plan: Plan, pods: Mapping[str, BuiltPod], settings: Settings) -> Pipeli
     items: list[Item] = []
     notify: list[Any] = []
     for planned in selected:
-        items += _items(planned, pods, settings, alone=len(selected) == 1)
+        own = _items(planned, pods, settings)
+        # In another upload a wait or a block holds back nothing of this one; a dependency does.
+        alone = len(selected) == 1 and sum(item.jobs for item in own) <= settings.limits.jobs_per_upload
+        items += own if alone else _fenced(own, planned)
         notify += [entry for entry in planned.suite.spec.notify or () if entry not in notify]
     _keep_every_step(selected, items)
     return Pipeline(tuple(items), tuple(notify))
 
 
-def _items(
-    planned: PlannedSuite, pods: Mapping[str, BuiltPod], settings: Settings, *, alone: bool
-) -> list[Item]:
+def _items(planned: PlannedSuite, pods: Mapping[str, BuiltPod], settings: Settings) -> list[Item]:
     selected = planned.selected
     bodies = {step.key: emitted_step(step, pods.get(step.key), settings) for step in selected}
     interpolate = planned.suite.spec.interpolate
@@ -45,7 +46,7 @@ def _items(
             items.append(_group(step.key, bodies[step.key], inside, bodies, interpolate, head=step))
         else:
             items.append(_single(step, bodies[step.key], interpolate))
-    return items if alone else _fenced(items, planned)
+    return items
 
 
 def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
@@ -93,9 +94,8 @@ def _group(
 
 
 def _fenced(items: list[Item], planned: PlannedSuite) -> list[Item]:
-    """Waits between a suite's own groups, turned into dependencies so that they hold back no other suite.
-
-    A wait with a condition cannot be said that way and stays; verify warns of it.
+    """Waits between a suite's own groups, turned into dependencies: they hold back no other suite, and hold
+    in other uploads. A wait with a condition cannot be said that way and stays; verify warns of it.
     """
     kinds = {step.key: step.step for step in planned.selected}
     result: list[Item] = []

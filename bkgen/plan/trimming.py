@@ -9,16 +9,22 @@ from bkgen.spec.steps import GroupStep, WaitStep
 
 
 def without_idle(steps: list[PlannedStep], needed: Collection[str] = ()) -> list[PlannedStep]:
-    """The steps, with what has nothing left to order or hold skipped; what `needed` names stays."""
+    """The steps, with what has nothing left to order or hold skipped; what `needed` names stays.
+
+    A block in front of steps that others pulled in holds nothing: nobody would press it, and they would wait.
+    """
     kept = list(steps)
     containers: dict[str | None, list[int]] = {}
     busy: dict[str | None, Decision] = {}
+    wanted: set[str | None] = set()
     for index, step in enumerate(steps):
         containers.setdefault(step.group, []).append(index)
         if step.is_work and step.decision.runs:
             busy.setdefault(step.group, step.decision)
+            if step.decision.rule != "needed":
+                wanted.add(step.group)
     for indexes in containers.values():
-        _trim(kept, indexes, needed, busy)
+        _trim(kept, indexes, needed, busy, wanted)
     for index, step in enumerate(kept):
         if isinstance(step.step, GroupStep):
             if step.key not in busy:
@@ -29,20 +35,30 @@ def without_idle(steps: list[PlannedStep], needed: Collection[str] = ()) -> list
 
 
 def _trim(
-    steps: list[PlannedStep], indexes: list[int], needed: Collection[str], busy: Collection[str | None]
+    steps: list[PlannedStep],
+    indexes: list[int],
+    needed: Collection[str],
+    busy: Collection[str | None],
+    wanted: Collection[str | None],
 ) -> None:
     def works(index: int) -> bool:
         step = steps[index]
         return step.key in busy if isinstance(step.step, GroupStep) else step.is_work and step.decision.runs
 
+    def is_wanted(index: int) -> bool:
+        step = steps[index]
+        return step.key in wanted if isinstance(step.step, GroupStep) else step.decision.rule != "needed"
+
     working = [index for index in indexes if works(index)]
+    held = [index for index in working if is_wanted(index)]
     for place, index in enumerate(indexes):
         step = steps[index]
         if step.is_work or isinstance(step.step, GroupStep) or step.key in needed:
             continue
         behind = bisect(working, index)
         last = place + 1 < len(indexes) and _is_wait(steps[indexes[place + 1]]) and _is_wait(step)
-        if behind == len(working) or (isinstance(step.step, WaitStep) and (behind == 0 or last)):
+        idle = behind == 0 or last if isinstance(step.step, WaitStep) else bisect(held, index) == len(held)
+        if idle or behind == len(working):
             steps[index] = _idle(step)
         elif not step.decision.runs and getattr(step.step, "when", None) is None:
             steps[index] = step._replace(decision=steps[working[behind]].decision)

@@ -222,6 +222,12 @@ PLAN: tuple[Code, ...] = (
         "A build goes up in pieces, a group does not.",
     ),
     error(
+        "pipeline-wait-split",
+        "A wait with a condition in a build of several uploads",
+        "Steps of a later upload land in front of those of an earlier one, so that the wait would hold back "
+        "the wrong ones. A wait without a condition becomes dependencies and has no such trouble.",
+    ),
+    error(
         "encode-unreadable",
         "Text that the agent could not read",
         "Half of a surrogate pair, a number of more than 64 bits, a key of more than a thousand bytes.",
