@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -108,6 +110,55 @@ SCRIPTS = {
     "a trap that exits 0": Case(
         "script-trap-exit-zero", RUN, "'exit 0'", script("x=1\ntrap  'exit 0' EXIT\npytest\n"),
         script("trap 's=$?; exit $s' EXIT\npytest\n"),
+    ),
+    "a trap that cleans up before it asks": Case(
+        "script-trap-late-status", RUN, "'rm -rf x; exit", script("trap 'rm -rf x; exit $?' EXIT\npytest\n"),
+        script("trap 'status=$?; rm -rf x; exit \"$status\"' EXIT\npytest\n"), "its own command",
+    ),
+    "a function of a trap that cleans up before it asks": Case(
+        "script-trap-late-status", RUN, "exit $?", script("end() {\n  rm -rf x\n  exit $?\n}\ntrap end EXIT\npytest\n"),
+        script('end() {\n  local status=$?\n  rm -rf x\n  exit "$status"\n}\ntrap end EXIT\npytest\n'),
+    ),
+    "two names for one status": Case(
+        "script-status-unread", RUN, "rc=$?", script("status=0\npytest || rc=$?\nexit $status\n"),
+        script("status=0\npytest || status=$?\nexit $status\n"), "kept as 'rc'",
+    ),
+    "two names for one status in a step's commands": Case(
+        "script-status-unread", SPEC, "./run.sh || rc=$?",
+        {SPEC: PIPELINE.replace("./run.sh\n", "[./run.sh || rc=$?, exit $status]\n")},
+        {SPEC: PIPELINE.replace("./run.sh\n", "[./run.sh || rc=$?, exit $rc]\n")},
+    ),
+    "a failure in one branch with success": Case(
+        "script-failure-grouped", RUN, "0|1|5)", script("rc=0\npytest || rc=$?\ncase $rc in 0|1|5) exit 0 ;; *) exit $rc ;; esac\n"),
+        script("rc=0\npytest || rc=$?\ncase $rc in 0|5) exit 0 ;; *) exit $rc ;; esac\n"), "status 1 of 'pytest'",
+    ),
+    "a failure that is only printed": Case(
+        "script-failure-printed", RUN, "if pytest", script("if pytest; then echo fine; else echo failed; fi\n"),
+        script("if pytest; then echo fine; else echo failed; exit 1; fi\n"), "'pytest' fails",
+    ),
+    "a test where errexit is off": Case(
+        "script-status-passed-over", RUN, "pytest", script("set +e\npytest\necho done\n"),
+        script("set +e\npytest\nrc=$?\nset -e\necho done\nexit $rc\n"), "how 'pytest' ended",
+    ),
+    "a test in the background": Case(
+        "script-background-unasked", RUN, "pytest &", script("pytest &\nwait\n"),
+        script('pytest &\npid=$!\nwait "$pid"\n'), "a bare wait says 0",
+    ),
+    "a loop that goes on": Case(
+        "script-status-ignored", RUN, "continue", script('for t in a b; do\n  pytest "$t" || continue\ndone\n'),
+        script('failed=0\nfor t in a b; do\n  pytest "$t" || failed=1\ndone\nexit "$failed"\n'), "the loop goes on",
+    ),
+    "a status behind export": Case(
+        "script-status-masked", RUN, 'X="$(make-it)"', script('export X="$(make-it)"\npytest\n'),
+        script('X="$(make-it)"\nexport X\npytest\n'), "that of export", "warning",
+    ),
+    "a test in a process substitution": Case(
+        "script-process-unasked", RUN, "pytest", script("while read -r line; do echo \"$line\"; done < <(pytest -q)\n"),
+        script("mapfile -t names < <(pytest --collect-only -q)\npytest \"${names[@]}\"\n"), "nobody gets", "warning",
+    ),
+    "a counter that ends the script": Case(
+        "script-counter-ends", RUN, "((n++))", script("n=0\n((n++))\npytest\n"),
+        script("n=0\nn=$((n + 1))\npytest\n"), "when 'n' is 0", "warning",
     ),
     "a wait above the step's timeout": Case(
         "script-inner-wait", RUN, "timeout 1000", script("timeout 1000 pytest\n"), script("timeout 700 pytest\n"),
@@ -303,6 +354,32 @@ RIGHT = {name: case for name, case in CASES.items() if case.right}
 def test_the_right_one_passes(case: Case, tmp_path: Path) -> None:
     found = checked(tmp_path / "right", case.right, git=case.git)
     assert not [one for one in found if one.code == case.code], described(found)
+
+
+LOSING = {
+    name: case for name, case in CASES.items() if case.file == RUN and case.severity == "error" and case.token
+}
+
+
+@pytest.mark.parametrize("case", LOSING.values(), ids=LOSING)
+def test_bash_agrees_that_a_failure_is_lost_and_that_the_right_one_keeps_it(
+    case: Case, tmp_path: Path
+) -> None:
+    """Every pytest on PATH fails; what each script then ends with is bash's own word."""
+    program = tmp_path / "bin" / "pytest"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\nexit 1\n")
+    program.chmod(0o755)
+    ended = []
+    for files in (case.wrong, case.right):
+        written = files[RUN]
+        assert isinstance(written, Program)
+        done = subprocess.run(
+            ["bash", "-c", written.text], cwd=tmp_path, capture_output=True, check=False, timeout=30,
+            env={"PATH": f"{program.parent}:{os.environ['PATH']}"},
+        )  # fmt: skip
+        ended.append(done.returncode == 0)
+    assert ended == [True, False]
 
 
 def test_the_clean_repository_has_no_problem_with_git_or_without(tmp_path: Path) -> None:

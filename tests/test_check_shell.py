@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from bkgen.check.script_rules import STRICT, statuses, strictness, waits
-from bkgen.check.shell import Compound, commands, parse
+from bkgen.check.script_rules import STRICT, statuses, strictness
+from bkgen.check.script_waits import waits
+from bkgen.check.shell import Compound, Simple, commands, parse
 from bkgen.check.testlike import always_passes, is_test, unwrapped
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -241,7 +242,7 @@ LOST = {
     "a test and something, or true": ("pytest && upload || true", ["script-status-ignored"]),
     "a test or a group that says so": ("pytest || { echo failed; }", ["script-status-ignored"]),
     "a test or a group that fails": ("pytest || { echo failed; exit 1; }", []),
-    "a test or its status": ("pytest || status=$?", []),
+    "a test or its status": ('pytest || status=$?\nexit "$status"', []),
     "something else or true": ("grep -c x log || true; kill $p || :", []),
     "or true in a comment": ("pytest # || true", []),
     "a trap that exits 0": ("trap 'rm -f x; exit 0' EXIT", ["script-trap-exit-zero"]),
@@ -253,6 +254,88 @@ LOST = {
     "a trap that keeps the status": ("trap 's=$?; rm x; exit $s' EXIT", []),
     "a trap that exits 0 now and then": ("trap '[ -z \"$x\" ] && exit 0' EXIT", []),
     "a trap taken back": ("trap - EXIT", []),
+    "a trap that cleans up first": ("trap 'rm -rf x; exit $?' EXIT", ["script-trap-late-status"]),
+    "a trap that keeps the status too late": ("trap 'rm x; s=$?; exit $s' EXIT", ["script-trap-late-status"]),
+    "a trap that declares first": (
+        'end() { local s; s=$?; rm x; exit "$s"; }\ntrap end EXIT', ["script-trap-late-status"]),
+    "a trap on ERR that speaks first": ("trap 'echo failed; exit $?' ERR", ["script-trap-late-status"]),
+    "a trap that leaves at once": ("trap 'exit $?' EXIT; trap 'rm x; exit' TERM; trap 'rm x; exit 1' INT", []),
+    "a trap's function that keeps the status": ('end() { local s=$?; rm x; exit "$s"; }\ntrap end EXIT', []),
+    "a trap that leaves now and then": ("trap 'rm x || exit $?; [ -z $x ] || exit $?' EXIT", []),
+    "a trap that hands the status on": ("end() { rm x; exit $1; }\ntrap 'end $?' EXIT", []),
+    "a name that is set before only": (
+        'rc=0\necho "$rc"\npytest || rc=$?\nexit 0', ["script-status-unread"]),
+    "a name that a trap reads": ("trap 'exit $rc' EXIT\npytest || rc=$?", []),
+    "a name that a function reads": ("f() { exit $rc; }\npytest || rc=$?\nf", []),
+    "a name that the loop reads": ("for t in a; do\n [ \"$rc\" = 0 ] || exit\n pytest $t || rc=$?\ndone", []),
+    "a name that arithmetic reads": ("pytest || rc=$?\n((rc == 0)) || exit 1", []),
+    "a name that a sourced file may read": ("pytest || rc=$?\n. ./end.sh", []),
+    "the status of something else": ("grep -q x log || found=$?", []),
+    "a local name": ("f() { local rc=0; pytest || rc=$?; }\nf", ["script-status-unread"]),
+    "failure and success behind a case": (
+        "pytest || rc=$?\ncase $rc in 0 | 1) ;; *) exit $rc ;; esac", ["script-failure-grouped"]),
+    "every status leaves well": (
+        "pytest || rc=$?\ncase ${rc} in 0) echo y; exit 0 ;; *) exit 0 ;; esac", ["script-failure-grouped"]),
+    "failure and success in a function": (
+        "f() { local rc=0; pytest || rc=$?; case $rc in [01]) return 0 ;; esac; return $rc; }",
+        ["script-failure-grouped"]),
+    "a case on the status itself": (
+        "set +e\npytest\ncase $? in 0|1) exit 0 ;; *) exit 1 ;; esac", ["script-failure-grouped"]),
+    "a case that only says something": (
+        "pytest || rc=$?\ncase $rc in 0|1) echo ended ;; *) echo odd ;; esac\nexit $rc", []),
+    "no tests and success": ("pytest || rc=$?\ncase $rc in 0|5|77) exit 0 ;; *) exit $rc ;; esac", []),
+    "a case on grep's status": ("grep x log || rc=$?\ncase $rc in 0|1) exit 0 ;; *) exit $rc ;; esac", []),
+    "a test that must fail": ("pytest || rc=$?\ncase $rc in 1) exit 0 ;; *) exit 1 ;; esac", []),
+    "a case and another attempt": ("pytest || rc=$?\ncase $rc in 0|1) ;; *) exit 1 ;; esac\npytest --lf", []),
+    "a status that is printed": ("if pytest; then echo y; else echo n; fi", ["script-failure-printed"]),
+    "a status that an if swallows": ("if pytest; then ./upload; fi", ["script-failure-printed"]),
+    "a status that a negated if swallows": ("if ! pytest; then cat log; fi", ["script-failure-printed"]),
+    "an if that leaves": ("if pytest; then exit 0; else echo n; fi; exit 1", []),
+    "an if that keeps": ("if ! pytest; then failed=1; fi\nexit $failed", []),
+    "an if that keeps the success": ("ok=0; if pytest; then ok=1; else echo n; fi; exit $((1 - ok))", []),
+    "an if that calls something": ("if pytest; then echo y; else ./report; fi; if pytest; then f; else die; fi", []),
+    "an if that calls what leaves": ("die() { exit 1; }\nif pytest; then echo y; else die; fi", []),
+    "an if that notes a file": ("if pytest; then :; else echo n >bad; fi\n[ ! -s bad ]", []),
+    "an if that tries again": ("for i in 1 2; do if pytest; then break; else sleep 1; fi; done", []),
+    "an if on no test": ("if ./check-gpu.sh; then echo y; else echo n; fi", []),
+    "an if with two tests": ("if pytest && a; then echo y; fi", []),
+    "errexit off and on": ("set +e\npytest\nset -e", ["script-status-passed-over"]),
+    "errexit off in words": ("set +o errexit\npytest\necho x", ["script-status-passed-over"]),
+    "errexit off around a loop": ("set +e\nfor t in a b; do pytest $t; done", ["script-status-passed-over"]),
+    "errexit off in a subshell": ("(set +e; pytest; echo x)\npytest\nmake", ["script-status-passed-over"]),
+    "errexit off at the end": ("set +e\nrm x\npytest", []),
+    "errexit off and asked in an if": ("set +e\npytest\nif [ $? -ne 0 ]; then exit 1; fi", []),
+    "errexit off and PIPESTATUS": ("set +e\npytest | tee x\nrc=${PIPESTATUS[0]}\nset -e\nexit $rc", []),
+    "errexit on again": ("set +e\nrm x\nset -e\npytest\necho x", []),
+    "errexit off and the log read": ("set +e\npytest >x.log\nread-log x.log", []),
+    "errexit off and no test": ("set +e\nkill $p\n./run-server.sh\necho x", []),
+    "a test in the background": ("pytest a & pytest b & wait", ["script-background-unasked"] * 2),
+    "a test in the background of a loop": (
+        "for t in a b; do pytest $t & done\nwait", ["script-background-unasked"]),
+    "a number that nobody uses": ("pytest & p=$!\nwait", ["script-background-unasked"]),
+    "a number that is waited for": ('pytest & p=$!\nwait "$p"', []),
+    "the next that ends": ("pytest & make & wait -n", []),
+    "numbers in an array": ('pytest & pids+=($!)\nf "${pids[@]}"', []),
+    "a group that keeps its status": ("(pytest; echo $? >s) &\nwait; exit $(cat s)", []),
+    "a server in the background": ("./run-server.sh & sleep 5; wait", []),
+    "a loop that goes on": ("for t in a b; do pytest $t || continue; done", ["script-status-ignored"]),
+    "a loop that says so": ("for t in a; do pytest $t || { echo n; continue; }; done", ["script-status-ignored"]),
+    "a loop that keeps it": ("for t in a; do pytest $t || { bad+=($t); continue; }; done", []),
+    "a loop that tries again": ("for i in 1 2; do pytest || continue; exit 0; done; exit 1", []),
+    "a test or a group that keeps it": ("pytest || { failed=1; echo n; }", []),
+    "a test or a line in a file": ('pytest || echo n >>bad\n[ ! -s bad ]', []),
+    "local and a command": ("f() { local x=$(cmd); }", ["script-status-masked"]),
+    "readonly and a command": ('readonly x="a-$(cmd)"', ["script-status-masked"]),
+    "export and what cannot fail": ('export P="$(pwd)/x" Q="$(cmd || echo 0)" R=$((1 + 1))', []),
+    "an assignment and a command": ("x=$(cmd); export x", []),
+    "a test in a process substitution": ("tee x < <(pytest)", ["script-process-unasked"]),
+    "a process substitution that is waited for": ("tee x < <(pytest)\nwait $!", []),
+    "a process substitution of a list": ("mapfile -t x < <(pytest --co -q); diff <(a) <(b)", []),
+    "a counter": ("n=0\nfor i in a; do ((n++)); done; let n++", ["script-counter-ends"] * 2),
+    "a counter behind a condition": ("n=0\n[ -f x ] && (( n++ ))", ["script-counter-ends"]),
+    "a counter that is not alone": ("n=0\n((n++)) || true; ((++n)); ((n += 1)); while ((n++ < 5)); do :; done", []),
+    "a counter above zero": ("n=1\n((n++))", []),
+    "a counter in the head of a loop": ("for ((i = 0; i < 3; i++)); do a; done", []),
     "exit 0 without a trap": ("end() { exit 0; }\ntrap 'rm x' EXIT", []),
 }  # fmt: skip
 
@@ -292,6 +375,43 @@ def test_only_a_wait_that_always_comes_by_is_certain() -> None:
     assert [(wait.seconds, wait.certain) for wait in waits(parse(text))] == [
         (1, True), (2, False), (3, False), (4, False),
     ]  # fmt: skip
+
+
+def test_the_parts_of_a_compound_are_told_apart() -> None:
+    text = "if a; then b; elif c; then d; else e; fi; case $x in 0 | 1) f ;; *) g ;; esac; for i in 1 2; do h; done"
+    parts = [
+        (
+            branch.kind,
+            [word.text for word in branch.words],
+            [" ".join(one.texts) for one, _ in commands(branch.body)],
+        )
+        for and_or in parse(text).body
+        for node in and_or.nodes
+        if isinstance(node, Compound)
+        for branch in node.branches
+    ]
+    assert parts == [
+        ("test", [], ["a"]), ("then", [], ["b"]), ("test", [], ["c"]), ("then", [], ["d"]), ("else", [], ["e"]),
+        ("in", [], []), ("case", ["0", "1"], ["f"]), ("case", ["*"], ["g"]),
+        ("in", ["1", "2"], []), ("do", [], ["h"]),
+    ]  # fmt: skip
+
+
+def test_what_ends_a_list_is_kept() -> None:
+    a, b, c = parse("a & ! b; c < <(d)").body
+    assert (a.background, b.background, b.pipelines[0].negated) == (True, False, True)
+    node = c.nodes[0]
+    assert isinstance(node, Simple)
+    assert [one.process for one in node.inner] == [True]
+
+
+def test_heredocs_and_written_files_are_kept() -> None:
+    script = parse("a <<-X 2>&1 >f &>>g\n\tb\n\tX\nc")
+    node = script.body[0].nodes[0]
+    assert isinstance(node, Simple)
+    assert node.targets == ("f", "g")
+    (document,) = (script.documents[offset] for offset in node.documents)
+    assert (document.text, script.place(document.offset)) == ("\tb\n", (2, 1))
 
 
 def test_a_function_is_a_compound_with_its_name() -> None:

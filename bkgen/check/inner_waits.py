@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from bkgen.check.commands import Named
 from bkgen.check.files import Disk
-from bkgen.check.script_rules import Wait, waits
+from bkgen.check.script_waits import Wait, waits
 from bkgen.check.shell import Script, parse
 from bkgen.errors import Diagnostic, Position
 from bkgen.pipeline.steps import timeout_of

@@ -2,30 +2,22 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
-from bkgen.check.shell import AndOr, Compound, Pipeline, Script, Simple, and_ors, commands, parse
+from bkgen.check.fault import Fault
+from bkgen.check.harmless import QUIET, Effects
+from bkgen.check.lost import lost_statuses
+from bkgen.check.masked import masked_statuses
+from bkgen.check.shell import AndOr, Pipeline, Script, Simple, and_ors, commands, parse
 from bkgen.check.testlike import always_passes, runs_test
+from bkgen.check.traps import trap_faults
 
 STRICT = frozenset({"errexit", "nounset", "pipefail"})
 _LETTERS = {"e": "errexit", "u": "nounset"}
 _STRICT_SCRIPT = "setup-env.sh"
-_QUIET = frozenset({"echo", "printf", ":", "cat", "log"})
 
 Sourced = Callable[[str], str | None]
 """From the path that a script sources, as written, to the text of that file where it is known."""
-
-
-@dataclass(frozen=True, slots=True)
-class Fault:
-    """A mistake at an offset of the script."""
-
-    code: str
-    offset: int
-    message: str
-    hint: str
 
 
 def strictness(script: Script, sourced: Sourced, depth: int = 0) -> frozenset[str]:
@@ -71,14 +63,20 @@ def _of_set(words: Iterable[str]) -> frozenset[str]:
     return STRICT & found
 
 
-def statuses(script: Script, strict: frozenset[str] | None) -> Iterator[Fault]:
-    """Every place where a failure is lost. `strict` is None where whoever sources the script decides."""
+def statuses(script: Script, strict: frozenset[str] | None, around: str = "") -> Iterator[Fault]:
+    """Every place where a failure is lost. `strict` is None where whoever sources the script decides.
+
+    `around` is the text of other commands that run in the same shell.
+    """
+    effects = Effects(script, around)
     for and_or in and_ors(script.body):
         if strict is not None and "pipefail" not in strict and "PIPESTATUS" not in script.text:
             for pipeline in and_or.pipelines:
                 yield from _hidden(pipeline)
-        yield from _ignored(and_or)
-    yield from _traps(script)
+        yield from _ignored(and_or, effects)
+    yield from trap_faults(script)
+    yield from lost_statuses(script, sourced=strict is None, around=around)
+    yield from masked_statuses(script, errexit=strict is None or "errexit" in strict)
 
 
 def _hidden(pipeline: Pipeline) -> Iterator[Fault]:
@@ -86,7 +84,7 @@ def _hidden(pipeline: Pipeline) -> Iterator[Fault]:
         return
     left = pipeline.nodes[:-1]
     tee = next((n for n in pipeline.nodes[1:] if isinstance(n, Simple) and n.texts[:1] == ["tee"]), None)
-    quiet = all(isinstance(node, Simple) and node.texts[:1] and node.texts[0] in _QUIET for node in left)
+    quiet = all(isinstance(node, Simple) and node.texts[:1] and node.texts[0] in QUIET for node in left)
     test = runs_test(left)
     if test or (tee is not None and not quiet):
         what = f"the failure of '{test}'" if test else "a failure"
@@ -98,11 +96,11 @@ def _hidden(pipeline: Pipeline) -> Iterator[Fault]:
         )
 
 
-def _ignored(and_or: AndOr) -> Iterator[Fault]:
+def _ignored(and_or: AndOr, effects: Effects) -> Iterator[Fault]:
     if not and_or.operators or and_or.operators[-1] != "||":
         return
     last = and_or.pipelines[-1].nodes
-    if len(last) != 1 or not always_passes(last[0]):
+    if len(last) != 1 or not always_passes(last[0]) or effects.notes_down(last[0]):
         return
     test = runs_test(node for pipeline in and_or.pipelines[:-1] for node in pipeline.nodes)
     if test:
@@ -112,90 +110,3 @@ def _ignored(and_or: AndOr) -> Iterator[Fault]:
             f"'{test}' may fail, and this makes the step pass all the same",
             "let it fail, or say soft_fail on the step, which is shown as such",
         )
-
-
-def _traps(script: Script) -> Iterator[Fault]:
-    functions = {node.name: node for node in _functions(script.body)}
-    asked: set[str] = set()
-    for simple, _ in commands(script.body):
-        words = [word for word in simple.argv if word.text != "--"]
-        if len(words) < 3 or words[0].text != "trap" or words[1].text.startswith("-"):
-            continue
-        handler = words[1]
-        signals = " ".join(word.text for word in words[2:])
-        for found, inside in commands(parse(handler.text).body):
-            if _ends_well(found) and not inside.conditional:
-                yield _trap_fault(handler.offset, signals)
-            name = found.texts[0] if found.texts else ""
-            if name in functions and name not in asked:
-                asked.add(name)
-                yield from _in_function(functions[name], signals)
-
-
-def _in_function(function: Compound, signals: str) -> Iterator[Fault]:
-    for found, inside in commands(function.body):
-        if _ends_well(found) and not inside.conditional and not inside.child:
-            yield _trap_fault(found.offset, signals)
-
-
-def _trap_fault(offset: int, signals: str) -> Fault:
-    return Fault(
-        "script-trap-exit-zero",
-        offset,
-        f"the trap on {signals} ends with status 0, whatever happened before it",
-        'keep the status first and leave with it: status=$?; …; exit "$status"',
-    )
-
-
-def _ends_well(simple: Simple) -> bool:
-    return simple.texts == ["exit", "0"]
-
-
-def _functions(body: Iterable[AndOr]) -> Iterator[Compound]:
-    for and_or in body:
-        for pipeline in and_or.pipelines:
-            for node in pipeline.nodes:
-                if isinstance(node, Compound):
-                    if node.kind == "function":
-                        yield node
-                    yield from _functions(node.body)
-
-
-@dataclass(frozen=True, slots=True)
-class Wait:
-    """Seconds that a script may spend waiting, written into it; `certain` where it always comes by."""
-
-    seconds: int
-    offset: int
-    text: str
-    certain: bool
-
-
-_DURATION = re.compile(r"(?P<number>[0-9]+)(?P<unit>[smhd]?)")
-_DEFAULT = re.compile(r"\$\{\w+:?-([0-9]+)\}")
-_UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-
-
-def waits(script: Script) -> Iterator[Wait]:
-    """Every `wait_until_ready PID URL SECONDS LOG` and `timeout SECONDS …` whose time is written out."""
-    for simple, inside in commands(script.body):
-        words = simple.texts
-        if words[:1] == ["wait_until_ready"] and len(words) > 3:
-            written = words[3]
-        elif words[:1] == ["timeout"]:
-            written = _limit(words[1:])
-        else:
-            continue
-        default = _DEFAULT.fullmatch(written)
-        found = _DURATION.fullmatch(default[1] if default else written)
-        if found:
-            seconds = int(found["number"]) * _UNITS[found["unit"]]
-            certain = not (inside.function or inside.conditional or inside.child)
-            yield Wait(seconds, simple.offset, f"{words[0]} … {written}", certain)
-
-
-def _limit(words: list[str]) -> str:
-    index = 0
-    while index < len(words) and words[index].startswith("-"):
-        index += 2 if words[index] in {"-k", "-s", "--kill-after", "--signal"} else 1
-    return words[index] if index < len(words) else ""

@@ -5,10 +5,12 @@ from __future__ import annotations
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 
 from bkgen.check.commands import SUFFIXES, Command, Named, commands_of, named_scripts
+from bkgen.check.fault import Fault
 from bkgen.check.files import Disk
-from bkgen.check.script_rules import STRICT, Fault, Sourced, statuses, strictness
+from bkgen.check.script_rules import STRICT, Sourced, statuses, strictness
 from bkgen.check.shell import parse
 from bkgen.errors import Diagnostic, Position, did_you_mean, dotted
 from bkgen.pipeline.commands import in_directory
@@ -16,6 +18,9 @@ from bkgen.spec.suite import Suite
 
 _BASH = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(bash)\b")
 _ANY_SHELL = re.compile(r"#!\s*(?:\S*/env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba|da|k|z|a)?sh\b")
+
+# A pod's command runs under /bin/sh, which in Debian's images is dash: it may not know pipefail.
+_PIPE_HINT = "move it into run.sh, which sets pipefail, or write: bash -c 'set -eo pipefail; …'"
 
 
 def scripts_of(suites: Sequence[Suite], unread: Iterable[str], disk: Disk) -> dict[str, list[Named]]:
@@ -116,9 +121,14 @@ def _statuses(path: str, text: str, *, started: bool, disk: Disk) -> Iterator[Di
     script = parse(text)
     whole = started or shebang or disk.is_executable(path)
     strict = strictness(script, _sourcing(path, disk)) if whole else None
+    is_bash = not shebang or _BASH.match(first) is not None
     if strict is not None:
-        yield from _not_strict(path, strict, is_bash=not shebang or _BASH.match(first) is not None)
+        yield from _not_strict(path, strict, is_bash=is_bash)
     for fault in statuses(script, strict):
+        if fault.code == "script-pipe-hides-status" and not is_bash:
+            fault = replace(
+                fault, hint=f"{fault.hint}, and begin with '#!/usr/bin/env bash': sh may not know it"
+            )
         yield _at(path, script.place(fault.offset), fault)
 
 
@@ -156,17 +166,19 @@ def _sourcing(path: str, disk: Disk) -> Sourced:
 
 
 def _at(path: str, place: tuple[int, int], fault: Fault) -> Diagnostic:
-    return Diagnostic(fault.code, fault.message, fault.hint, Position(path, *place))
+    return Diagnostic(fault.code, fault.message, fault.hint, Position(path, *place), severity=fault.severity)
 
 
 def _command_statuses(command: Command) -> Iterator[Diagnostic]:
-    """The agent runs commands with bash -e, and without pipefail."""
+    """The agent runs commands with bash -e, a pod with sh -ec: both without pipefail."""
     before = "\n".join(command.step.commands_list[: _index(command)])
     script = parse(in_directory(command.text, command.suite.directory))
     strict = strictness(script, lambda _: None) | strictness(parse(before), lambda _: None)
-    for fault in statuses(script, strict | {"errexit"}):
+    others = [text for text in command.step.commands_list if text != command.text]
+    for fault in statuses(script, strict | {"errexit"}, "\n".join(others)):
         position = command.suite.source.position(command.field, of_key=False)
-        yield Diagnostic(fault.code, fault.message, fault.hint, position, dotted(command.field))
+        hint = _PIPE_HINT if fault.code == "script-pipe-hides-status" else fault.hint
+        yield Diagnostic(fault.code, fault.message, hint, position, dotted(command.field), fault.severity)
 
 
 def _index(command: Command) -> int:

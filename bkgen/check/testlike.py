@@ -21,6 +21,9 @@ _TRANSPARENT = frozenset(
 _TAKES_VALUE = {"timeout": {"-k", "--kill-after", "-s", "--signal"}, "nice": {"-n", "--adjustment"}}
 _ONLY_ASKS = frozenset({"--version", "-V", "--help", "-h", "--collect-only", "--co", "--fixtures"})
 _SCRIPT = re.compile(r"(?:.*[_.-])?(?:run|test|tests|check)(?:[_.-].*)?\.(?:sh|py|bash)", re.IGNORECASE)
+_SURE_SCRIPT = re.compile(
+    r"run(?:[_-](?:all[_-])?tests?.*)?\.(?:sh|bash|py)|tests?\.(?:sh|bash|py)|test_.*\.py|.*_test\.(?:py|sh)"
+)
 _PYTHON = re.compile(r"python[0-9.]*|pypy[0-9.]*")
 _ASSIGNMENT = re.compile(r"[A-Za-z_]\w*=")
 
@@ -76,6 +79,20 @@ def is_test(words: Sequence[str]) -> bool:
     return name in _PROGRAMS or ("/" in rest[0] and _SCRIPT.fullmatch(name) is not None)
 
 
+def is_surely_test(words: Sequence[str]) -> bool:
+    """A test, and by more than a name such as `run-server.sh` that only sounds like one."""
+    if not is_test(words):
+        return False
+    rest = unwrapped(words)
+    scripts = [word.rsplit("/", 1)[-1] for word in rest if _SCRIPT.fullmatch(word.rsplit("/", 1)[-1])]
+    by_name = rest[0].rsplit("/", 1)[-1] in _INTERPRETERS or "/" in rest[0] or _starts_file(rest)
+    return not by_name or not scripts or _SURE_SCRIPT.fullmatch(scripts[0]) is not None
+
+
+def _starts_file(words: list[str]) -> bool:
+    return _PYTHON.fullmatch(words[0].rsplit("/", 1)[-1]) is not None and "-m" not in words
+
+
 def _is_python_test(arguments: list[str]) -> bool:
     for index, word in enumerate(arguments):
         if word == "-m":
@@ -90,13 +107,13 @@ def _is_python_test(arguments: list[str]) -> bool:
     return False
 
 
-def runs_test(nodes: Iterable[Node]) -> str:
+def runs_test(nodes: Iterable[Node], *, surely: bool = False) -> str:
     """The first test among commands at any depth, as its program's name; empty where there is none."""
-    body = tuple(nodes)
-    for node in body:
+    known = is_surely_test if surely else is_test
+    for node in nodes:
         inner = ((node, None),) if isinstance(node, Simple) else commands(node.body)
         for simple, _ in inner:
-            if is_test(simple.texts):
+            if known(simple.texts):
                 return " ".join(simple.texts[:3])
     return ""
 

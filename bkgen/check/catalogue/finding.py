@@ -51,13 +51,61 @@ SCRIPTS: tuple[Code, ...] = (
     error(
         "script-status-ignored",
         "A test that cannot fail",
-        "`|| true`, `|| echo …` or `|| exit 0` behind a test. What may fail is `soft_fail`, which "
-        "shows as such.",
+        "`|| true`, `|| echo …`, `|| exit 0`, or `|| continue` at the end of a loop, behind a test. What may"
+        " fail is `soft_fail`, which shows as such.",
     ),
     error(
         "script-trap-exit-zero",
         "A trap that replaces the status",
         "`exit 0` in a trap on EXIT makes every failure a success.",
+    ),
+    error(
+        "script-trap-late-status",
+        "A trap that asks for the status too late",
+        "`trap 'rm -rf x; exit $?' EXIT`: by then `$?` is rm's. Keep it in the trap's first command: "
+        '`status=$?; rm -rf x; exit "$status"`.',
+    ),
+    error(
+        "script-status-unread",
+        "A status kept under a name that nothing reads",
+        "`pytest || rc=$?` and then `exit $status`: two names for one thing, and the step is green.",
+    ),
+    error(
+        "script-failure-grouped",
+        "A failure in one branch with success",
+        "`0|1|5) exit 0`: 1 is what pytest says when tests failed. Name the statuses that are a success; "
+        "every other one leaves with itself.",
+    ),
+    error(
+        "script-failure-printed",
+        "A failure that is only printed",
+        "`if pytest; then …; else echo failed; fi` ends with 0, and so does an if without else. The branch "
+        "of the failure leaves with 1, or keeps the status for the end.",
+    ),
+    error(
+        "script-status-passed-over",
+        "A test where errexit is off",
+        "After `set +e` the script goes on whatever happened. The next command keeps the status: `rc=$?`.",
+    ),
+    error(
+        "script-background-unasked",
+        "A test in the background that nobody asks",
+        'A bare `wait` says 0. Keep the number and wait for that: `pid=$!; wait "$pid"`.',
+    ),
+    warning(
+        "script-status-masked",
+        "A status lost behind export or local",
+        '`export X="$(cmd)"` has the status of export. An assignment of its own has that of the command.',
+    ),
+    warning(
+        "script-process-unasked",
+        "A test in a process substitution",
+        "Nobody gets the status of what stands in `<(…)`.",
+    ),
+    warning(
+        "script-counter-ends",
+        "A counter that ends the script",
+        "`((n++))` has the status 1 when n was 0, and errexit takes that for a failure: `n=$((n + 1))`.",
     ),
     warning(
         "script-inner-wait",

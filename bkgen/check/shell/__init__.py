@@ -6,7 +6,9 @@ Nothing is run. What cannot be understood is left out, so a rule on top of this 
 from bkgen.check.shell.parser import parse
 from bkgen.check.shell.tree import (
     AndOr,
+    Branch,
     Compound,
+    Document,
     Inside,
     Node,
     Pipeline,
@@ -15,11 +17,14 @@ from bkgen.check.shell.tree import (
     Word,
     and_ors,
     commands,
+    functions,
 )
 
 __all__ = [
     "AndOr",
+    "Branch",
     "Compound",
+    "Document",
     "Inside",
     "Node",
     "Pipeline",
@@ -28,5 +33,6 @@ __all__ = [
     "Word",
     "and_ors",
     "commands",
+    "functions",
     "parse",
 ]

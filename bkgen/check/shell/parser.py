@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from bkgen.check.shell.tree import AndOr, Compound, Node, Pipeline, Script, Simple, Word
+from dataclasses import dataclass, field, replace
+
+from bkgen.check.shell.tree import AndOr, Branch, Compound, Node, Pipeline, Script, Simple, Word
 from bkgen.check.shell.words import Lexer, Token
 
 _REDIRECTIONS = frozenset({"&>>", "&>", "<<<", "<<-", "<<", "<>", "<&", ">&", ">>", ">|", "<", ">"})
@@ -20,7 +22,16 @@ def parse(text: str) -> Script:
             body += parser.lists()
     except RecursionError:
         return Script(text, (), complete=False)
-    return Script(text, body, parser.lexer.complete)
+    return Script(text, body, parser.lexer.complete, parser.lexer.documents)
+
+
+@dataclass(slots=True)
+class _Redirections:
+    """What the targets run, the files that are written, and the words that end heredocs."""
+
+    inner: list[AndOr] = field(default_factory=list)
+    targets: list[str] = field(default_factory=list)
+    documents: list[int] = field(default_factory=list)
 
 
 class _Parser:
@@ -64,6 +75,8 @@ class _Parser:
             token = self.peek()
             if token.kind == "newline" or token.says(";", "&"):
                 self.take()
+                if found and token.says("&"):
+                    found[-1] = replace(found[-1], background=True)
             elif (
                 token.kind == "end"
                 or token.says(*stops)
@@ -85,14 +98,15 @@ class _Parser:
         return AndOr(tuple(pipelines), tuple(operators))
 
     def pipeline(self) -> Pipeline:
+        negated = False
         while self.peek().says("!", "time") and self.peek().kind == "word":
-            self.take()
+            negated ^= self.take().text == "!"
         nodes = [self.node()]
         while self.peek().kind == "operator" and self.peek().says("|", "|&"):
             self.take()
             self.newlines()
             nodes.append(self.node())
-        return Pipeline(tuple(nodes))
+        return Pipeline(tuple(nodes), negated)
 
     def newlines(self) -> None:
         while self.peek().kind == "newline":
@@ -102,8 +116,11 @@ class _Parser:
         node = self.compound(self.peek().text)
         if node is None:
             return self.simple()
-        inner = () if node.kind == "function" else self.redirections()
-        return node if not inner else Compound(node.kind, (*node.body, *inner), node.offset, node.name)
+        if node.kind == "function":
+            return node
+        found = _Redirections()
+        self.redirections(found)
+        return replace(node, body=(*node.body, *found.inner)) if found.inner else node
 
     def compound(self, word: str) -> Compound | None:
         """The compound command that `word` begins, or None."""
@@ -122,7 +139,7 @@ class _Parser:
         if self.lexer.text.startswith("((", start):
             self.lexer.at = start + 2
             self.lexer.arithmetic()
-            return Compound("arithmetic", (), start)
+            return Compound("arithmetic", (), start, self.lexer.text[start + 2 : self.lexer.at - 2])
         body = self.lists(")")
         self.expect(")")
         return Compound("subshell", body, start)
@@ -139,60 +156,69 @@ class _Parser:
 
     def if_(self) -> Compound:
         start = self.take().start
-        body = self.lists("then")
+        branches = [Branch("test", self.lists("then"))]
         self.expect("then")
-        body += self.lists("elif", "else", "fi")
+        branches.append(Branch("then", self.lists("elif", "else", "fi")))
         while self.peek().says("elif", "else"):
+            kind = "else"
             if self.take().text == "elif":
-                body += self.lists("then")
+                kind = "then"
+                branches.append(Branch("test", self.lists("then")))
                 self.expect("then")
-            body += self.lists("elif", "else", "fi")
+            branches.append(Branch(kind, self.lists("elif", "else", "fi")))
         self.expect("fi")
-        return Compound("if", body, start)
+        return _of_branches("if", branches, start)
 
     def while_(self) -> Compound:
-        start = self.take().start
-        body = self.lists("do")
-        return Compound("loop", body + self.loop_body(), start)
+        word = self.take()
+        test = Branch("test", self.lists("do"))
+        return _of_branches("loop", [test, self.loop_body()], word.start, word.text)
 
-    def loop_body(self) -> tuple[AndOr, ...]:
+    def loop_body(self) -> Branch:
         self.expect("do")
         body = self.lists("done")
         self.expect("done")
-        return body
+        return Branch("do", body)
 
     def for_(self) -> Compound:
         start = self.take().start
         inner: list[AndOr] = []
+        words: list[Word] = []
         if self.peek().says("("):
-            self.parenthesis()
+            header = self.parenthesis()
+            words.append(Word(f"(({header.name}))", False, header.offset))
         else:
             self.take()
             self.newlines()
             if self.peek().says("in"):
                 self.take()
                 while self.peek().word is not None:
-                    inner += self._word(self.take()).inner
+                    words.append(self._word(self.take()))
+                    inner += words[-1].inner
         while self.peek().kind == "newline" or self.peek().says(";"):
             self.take()
-        return Compound("loop", (*inner, *self.loop_body()), start)
+        through = Branch("in", tuple(inner), tuple(words))
+        return _of_branches("loop", [through, self.loop_body()], start, "for")
 
     def case(self) -> Compound:
         start = self.take().start
-        inner = list(self._word(self.take()).inner)
+        subject = self._word(self.take())
+        branches = [Branch("in", subject.inner)]
         self.newlines()
         self.expect("in")
         self.newlines()
         while not self.peek().says("esac") and self.peek().kind != "end":
+            patterns: list[Word] = []
             while not self.peek().says(")") and self.peek().kind not in {"end", "newline"}:
-                self.take()
+                token = self.take()
+                patterns += () if token.word is None else (token.word,)
             self.expect(")")
-            inner += self.lists("esac", *_CASE_ENDS)
+            branches.append(Branch("case", self.lists("esac", *_CASE_ENDS), tuple(patterns)))
             if self.peek().says(*_CASE_ENDS):
                 self.take()
             self.newlines()
         self.expect("esac")
-        return Compound("case", tuple(inner), start)
+        return _of_branches("case", branches, start, subject.text)
 
     def function(self) -> Compound:
         start = self.take().start
@@ -210,14 +236,14 @@ class _Parser:
     def simple(self) -> Node:
         start = self.peek().start
         words: list[Word] = []
-        inner: list[AndOr] = []
+        found = _Redirections()
         token = self.peek()
         while token.word is not None or (token.kind == "operator" and token.text in _REDIRECTIONS):
             if token.word is not None:
                 words.append(token.word)
                 self.take()
             else:
-                inner += self.redirections()
+                self.redirections(found)
             token = self.peek()
         if token.says("(") and len(words) == 1 and token.start > start:
             self.take()
@@ -227,11 +253,10 @@ class _Parser:
             self.lexer.complete = False
             if token.kind != "end" and not token.says(")"):
                 self.take()
-        return Simple(tuple(words), start, tuple(inner))
+        return Simple(tuple(words), start, tuple(found.inner), tuple(found.targets), tuple(found.documents))
 
-    def redirections(self) -> tuple[AndOr, ...]:
-        """Redirections, if any stand here; what their targets run."""
-        inner: list[AndOr] = []
+    def redirections(self, found: _Redirections) -> None:
+        """Reads the redirections that stand here, if any, into `found`."""
         while self.peek().kind == "operator" and self.peek().text in _REDIRECTIONS:
             operator = self.take().text
             target = self.peek()
@@ -241,11 +266,18 @@ class _Parser:
             self.take()
             if operator in {"<<", "<<-"}:
                 self.lexer.heredoc(target.word, indented=operator == "<<-")
-            inner += target.word.inner
-        return tuple(inner)
+                found.documents.append(target.word.offset)
+            elif ">" in operator and operator != ">&":
+                found.targets.append(target.word.text)
+            found.inner += target.word.inner
 
     def _word(self, token: Token) -> Word:
         if token.word is None:
             self.lexer.complete = False
             return Word("", True, token.start)
         return token.word
+
+
+def _of_branches(kind: str, branches: list[Branch], start: int, name: str = "") -> Compound:
+    body = tuple(and_or for branch in branches for and_or in branch.body)
+    return Compound(kind, body, start, name, tuple(branches))

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from bkgen.check.shell.tree import AndOr, Word
+from bkgen.check.shell.tree import AndOr, Document, Word
 
 _OPERATOR = re.compile(r"&&|\|\||;;&|;;|;&|&>>|&>|\|&|<<<|<<-|<<|<>|<&|>&|>>|>\||[;&|()<>]")
 _IGNORED = re.compile(r"(?:[ \t\r]|\\\r?\n)+")
@@ -41,7 +41,8 @@ class Lexer:
         self.at = 0
         self.complete = True
         self._nested = nested
-        self._heredocs: list[tuple[str, bool]] = []
+        self.documents: dict[int, Document] = {}
+        self._heredocs: list[tuple[Word, bool]] = []
 
     def token(self) -> Token:
         """The next token."""
@@ -63,7 +64,7 @@ class Lexer:
 
     def heredoc(self, delimiter: Word, *, indented: bool) -> None:
         """A heredoc begins behind the end of this line."""
-        self._heredocs.append((delimiter.text, indented))
+        self._heredocs.append((delimiter, indented))
 
     def _skip_ignored(self) -> None:
         while True:
@@ -79,11 +80,14 @@ class Lexer:
     def _skip_heredocs(self) -> None:
         waiting, self._heredocs = self._heredocs, []
         for delimiter, indented in waiting:
+            start = self.at
             while self.at < len(self.text):
                 end = self.text.find("\n", self.at)
+                before = self.at
                 line = self.text[self.at : end if end >= 0 else len(self.text)]
                 self.at = end + 1 if end >= 0 else len(self.text)
-                if (line.lstrip("\t") if indented else line).rstrip("\r") == delimiter:
+                if (line.lstrip("\t") if indented else line).rstrip("\r") == delimiter.text:
+                    self.documents[delimiter.offset] = Document(start, self.text[start:before])
                     break
             else:
                 self.complete = False
@@ -121,7 +125,7 @@ class Lexer:
         written = self.text[start : self.at]
         if char in "<>" and self.text.startswith("(", self.at + 1) and not written.isdigit():
             self.at += 2
-            inner += self._nested()
+            inner += (replace(and_or, process=True) for and_or in self._nested())
             return True
         if char != "(" or not written or not (_ARRAY.match(written) or written[-1] in "?*+@!"):
             return False
