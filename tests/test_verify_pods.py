@@ -9,12 +9,23 @@ import pytest
 from bkgen.verify import PodRules, verify_pod, verify_step
 from bkgen.verify.values import image_parts, quantity
 from bkgen.verify.volumes import is_allowed
-from verify_samples import LOCAL, codes, container, gpu_pod, pod, step_codes, with_pod
+from verify_samples import (
+    LOCAL,
+    SHM_MOUNT,
+    SHM_VOLUME,
+    codes,
+    container,
+    device_pod,
+    gpu_pod,
+    pod,
+    step_codes,
+    with_pod,
+)
 
 # ---------------------------------------------------------------- sound pods are left in peace
 
 
-def test_the_guide_s_own_step_has_one_warning_for_its_missing_memory_limit_and_nothing_else() -> None:
+def test_the_guide_s_own_step_lacks_a_memory_limit_and_shared_memory_and_nothing_else() -> None:
     step = {
         "label": ":test_tube: My Test",
         "command": "k3_tests/my-test/run.sh",
@@ -46,7 +57,7 @@ def test_the_guide_s_own_step_has_one_warning_for_its_missing_memory_limit_and_n
             }
         ],
     }
-    assert [one.code for one in verify_step(step)] == ["pod-memory-limit"]
+    assert [one.code for one in verify_step(step)] == ["pod-memory-limit", "pod-shm-missing"]
 
 
 SOUND: dict[str, dict[str, Any]] = {
@@ -65,7 +76,7 @@ SOUND: dict[str, dict[str, Any]] = {
         ),
         volumes=[{"name": "docker-sock", "hostPath": {"path": "/var/run/docker.sock"}}],
     ),
-    "a MIG slice": pod(container(resources={"limits": {"memory": "64Gi", "nvidia.com/mig-1g.10gb": 1}})),
+    "a MIG slice": device_pod(**{"nvidia.com/mig-1g.10gb": 1}),
     "a device class": pod(
         container(
             resources={"limits": {"memory": "64Gi", "deviceclass.resource.kubernetes.io/gpu.intel.com": "1"}}
@@ -84,9 +95,21 @@ SOUND: dict[str, dict[str, Any]] = {
     "a mount of the controller's own workspace": pod(
         container(volumeMounts=[{"name": "workspace", "mountPath": "/workspace"}])
     ),
-    "a network device beside a GPU": pod(
-        container(resources={"limits": {"memory": "64Gi", "nvidia.com/gpu": 1, "rdma/hca_shared": 1}})
+    "a network device beside a GPU": device_pod(**{"nvidia.com/gpu": 1, "rdma/hca_shared": 1}),
+    "a GPU and the node's own shared memory": pod(
+        container(resources={"limits": {"memory": "64Gi", "nvidia.com/gpu": 1}}), hostIPC=True
     ),
+    "a GPU and shared memory that the patch adds": {
+        **pod(container(resources={"limits": {"memory": "64Gi", "nvidia.com/gpu": 1}})),
+        "podSpecPatch": {
+            "containers": [{"name": "container-0", "volumeMounts": [SHM_MOUNT]}],
+            "volumes": [SHM_VOLUME],
+        },
+    },
+    "a GPU and shared memory for all containers": {
+        **pod(container(resources={"limits": {"memory": "64Gi", "nvidia.com/gpu": 1}}), volumes=[SHM_VOLUME]),
+        "extraVolumeMounts": [SHM_MOUNT],
+    },
 }
 
 
@@ -218,8 +241,7 @@ DEVICES: dict[str, tuple[dict[str, Any], str | None]] = {
 
 @pytest.mark.parametrize(("wanted", "code"), DEVICES.values(), ids=DEVICES.keys())
 def test_the_name_and_number_of_a_device(wanted: dict[str, Any], code: str | None) -> None:
-    plugin = pod(container(resources={"limits": {"memory": "64Gi", **wanted}}))
-    assert codes(plugin) == ({code} if code else set())
+    assert codes(device_pod(**wanted)) == ({code} if code else set())
 
 
 def test_an_equal_request_is_fine_and_a_differing_one_is_not() -> None:
@@ -228,7 +250,7 @@ def test_an_equal_request_is_fine_and_a_differing_one_is_not() -> None:
             "requests": {"nvidia.com/gpu": request},
             "limits": {"memory": "64Gi", "nvidia.com/gpu": limit},
         }
-        return codes(pod(container(resources=amounts)))
+        return codes(pod(container(resources=amounts, volumeMounts=[SHM_MOUNT]), volumes=[SHM_VOLUME]))
 
     assert asking("1", 1) == set()
     assert asking(2, 1) == {"pod-device-request"}
@@ -278,6 +300,50 @@ def test_shared_memory_is_held_against_the_memory_limit_wherever_that_is_written
     assert shm("16Gi", None) == {"pod-memory-limit"}
     assert shm(None, "64Gi") == {"pod-shm-unlimited"}
     assert shm("16Gi", None, resources={"limits": {"memory": "8Gi"}}) == {"pod-shm-above-memory"}
+
+
+@pytest.mark.parametrize("size", ["0", 0, "0Gi", "0.0"])
+def test_a_size_of_nothing_is_no_size(size: Any) -> None:
+    source = {"medium": "Memory", "sizeLimit": size}
+    plugin = pod(container(volumeMounts=[SHM_MOUNT]), volumes=[{"name": "dshm", "emptyDir": source}])
+    (found,) = verify_pod(plugin)
+    assert (found.code, found.path) == (
+        "pod-shm-unlimited",
+        ("podSpec", "volumes", 0, "emptyDir", "sizeLimit"),
+    )
+
+
+SHM_SOURCES: dict[str, tuple[dict[str, Any], str | None]] = {
+    "memory": ({"emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}, None),
+    "disk": ({"emptyDir": {"sizeLimit": "8Gi"}}, "pod-shm-on-disk"),
+    "disk, by an empty medium": ({"emptyDir": {"medium": ""}}, "pod-shm-on-disk"),
+    "huge pages": ({"emptyDir": {"medium": "HugePages"}}, None),
+    "a claim": ({"persistentVolumeClaim": {"claimName": "shm"}}, None),
+}
+
+
+@pytest.mark.parametrize("gpus", [0, 1], ids=["no GPU", "a GPU"])
+@pytest.mark.parametrize(("source", "code"), SHM_SOURCES.values(), ids=SHM_SOURCES.keys())
+def test_what_is_mounted_at_dev_shm(source: dict[str, Any], code: str | None, gpus: int) -> None:
+    limits = {"memory": "64Gi"} | ({"nvidia.com/gpu": gpus} if gpus else {})
+    box = container(resources={"limits": limits}, volumeMounts=[{"name": "dshm", "mountPath": "/dev/shm/"}])
+    assert codes(pod(box, volumes=[{"name": "dshm", **source}])) == ({code} if code else set())
+
+
+def test_one_gpu_is_enough_to_need_shared_memory_be_it_a_resource_or_a_claim() -> None:
+    assert codes(pod(container(resources={"limits": {"memory": "64Gi", "nvidia.com/gpu": 1}}))) == {
+        "pod-shm-missing"
+    }
+    claimed = SOUND["a claim of dynamic resources"]
+    assert codes(claimed, PodRules(gpu_claims=("one-gpu",))) == {"pod-shm-missing"}
+    assert codes(claimed, PodRules(gpu_claims=("one-network-card",))) == set()
+
+
+def test_shared_memory_for_the_sidecars_alone_does_not_help_the_test() -> None:
+    box = container(resources={"limits": {"memory": "64Gi", "nvidia.com/gpu": 1}})
+    plugin = pod(box, volumes=[SHM_VOLUME])
+    assert codes({**plugin, "sidecarParams": {"extraVolumeMounts": [SHM_MOUNT]}}) == {"pod-shm-missing"}
+    assert codes({**plugin, "commandParams": {"extraVolumeMounts": [SHM_MOUNT]}}) == set()
 
 
 def test_two_volumes_in_memory_count_together() -> None:

@@ -38,6 +38,16 @@ def pod(*containers: dict[str, Any], **spec: Any) -> dict[str, Any]:
     return {"podSpec": {"containers": list(containers) or [container()], **spec}}
 
 
+SHM_MOUNT = {"name": "dshm", "mountPath": "/dev/shm"}
+SHM_VOLUME = {"name": "dshm", "emptyDir": {"medium": "Memory", "sizeLimit": "16Gi"}}
+
+
+def device_pod(**limits: Any) -> dict[str, Any]:
+    """A sound pod whose container has shared memory and these limits."""
+    box = container(resources={"limits": {"memory": "64Gi", **limits}}, volumeMounts=[SHM_MOUNT])
+    return pod(box, volumes=[SHM_VOLUME])
+
+
 def with_pod(plugin: dict[str, Any], **step: Any) -> dict[str, Any]:
     """A step's attributes, the plugin among them."""
     return {"plugins": [{"kubernetes": plugin}], **step}

@@ -21,6 +21,7 @@ def pod_rules(settings: Settings, build: Build) -> PodRules:
     return PodRules(
         host_paths=settings.host_paths,
         gpu_resources=tuple(sorted({p.gpu_resource for p in profiles if p.gpu_resource})),
+        gpu_claims=tuple(sorted({p.claim_template for p in profiles if p.claim_template})),
         gpus_per_node=per_node,
         jobs_per_upload=settings.limits.jobs_per_upload,
         jobs_per_build=settings.limits.jobs_per_build,

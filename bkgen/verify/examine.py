@@ -7,7 +7,7 @@ import marshal
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from bkgen.verify import containers, environment, resources, scheduling, security, volumes
+from bkgen.verify import containers, environment, resources, scheduling, security, shared_memory, volumes
 from bkgen.verify.dollars import in_plugin
 from bkgen.verify.finding import DEFAULT_RULES, Finding, PodRules, error
 from bkgen.verify.pod import Pod, read_pod
@@ -19,6 +19,7 @@ POD_RULES = (
     *containers.RULES,
     *resources.RULES,
     *volumes.RULES,
+    *shared_memory.RULES,
     *scheduling.RULES,
     *environment.RULES,
     *security.RULES,

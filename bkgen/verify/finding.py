@@ -35,6 +35,8 @@ class PodRules(NamedTuple):
     judged by itself: allowed, except to forks."""
     gpu_resources: tuple[str, ...] = ()
     """Names of extended resources of this cluster, beside the vendors' usual ones."""
+    gpu_claims: tuple[str, ...] = ()
+    """ResourceClaimTemplates that give out one GPU each."""
     gpus_per_node: Mapping[str, int] = MappingProxyType({})
     """The most devices of a resource that one node has."""
     gpu_capacity: Mapping[str, int] = MappingProxyType({})

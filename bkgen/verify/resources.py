@@ -9,7 +9,7 @@ from fractions import Fraction
 from bkgen.errors import did_you_mean, nearest
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.pod import DEVICE_CLASS_PREFIX, Box, Pod, is_extended
-from bkgen.verify.values import as_map, is_open, is_qualified_name, quantity
+from bkgen.verify.values import as_map, as_text, is_open, is_qualified_name, maps_in, quantity
 
 STANDARD = frozenset({"cpu", "memory", "ephemeral-storage"})
 VENDOR_RESOURCES = (
@@ -57,6 +57,20 @@ def devices(pod: Pod, box: Box, rules: PodRules) -> Mapping[str, Fraction]:
     wanted = {**box.requests, **box.limits}
     counts = {name: amount(pod, value) for name, (value, _) in wanted.items() if is_device(name, rules)}
     return {name: count for name, count in counts.items() if count}
+
+
+def has_gpu(pod: Pod, box: Box, rules: PodRules) -> bool:
+    """The container gets a GPU or its like: as a resource, or by a claim of a template of the settings."""
+    if any(count >= 1 for count in devices(pod, box, rules).values()):
+        return True
+    claims = as_map(box.raw.get("resources")).get("claims")
+    if not claims or not rules.gpu_claims:
+        return False
+    templates = {
+        as_text(claim.get("name")): claim.get("resourceClaimTemplateName")
+        for _, claim in maps_in(pod.spec.get("resourceClaims"))
+    }
+    return any(templates.get(as_text(claim.get("name"))) in rules.gpu_claims for _, claim in maps_in(claims))
 
 
 def pod_devices(pod: Pod, rules: PodRules) -> Mapping[str, Fraction]:

@@ -4,18 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from fnmatch import fnmatchcase
-from fractions import Fraction
 from typing import Any
 
 from bkgen.errors import did_you_mean
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.pod import Box, Pod, volume_sources
-from bkgen.verify.resources import amount, devices, has_memory_limit, limit_text, memory_limit
-from bkgen.verify.values import as_map, as_text, is_open, maps_in
+from bkgen.verify.values import as_text, is_open, maps_in
 
 DOCKER_SOCKETS = frozenset({"/var/run/docker.sock", "/run/docker.sock"})
 _OF_CONTROLLER = ("workspace", "git-credentials", "git-credentials-ro")
-_SHM = "/dev/shm"  # noqa: S108 - the path every container has, not a temporary file of ours
 
 
 def _is_reserved(name: str) -> bool:
@@ -86,23 +83,24 @@ def _mount_paths(pod: Pod, rules: PodRules) -> Iterator[Finding]:
     for box in pod.boxes:
         seen: dict[str, str] = {}
         for path, mount in box.mounts():
-            if _place(mount) in seen:
+            if place_of(mount) in seen:
                 yield _twice(path, mount, box)
-            elif _place(mount):
-                seen[_place(mount)] = as_text(mount.get("name"))
+            elif place_of(mount):
+                seen[place_of(mount)] = as_text(mount.get("name"))
         for path, mount in pod.extra_mounts:
-            if _reaches(path, box) and seen.get(_place(mount), mount.get("name")) != mount.get("name"):
+            if reaches(path, box) and seen.get(place_of(mount), mount.get("name")) != mount.get("name"):
                 yield _twice(path, mount, box)
     for path, mount in _all_mounts(pod):
         yield from _judge_place(pod, path, mount)
 
 
 def _twice(path: Path, mount: Mapping[str, Any], box: Box) -> Finding:
-    message = f"'{_place(mount)}' is mounted twice in {box.name}; the first one wins, without a word"
+    message = f"'{place_of(mount)}' is mounted twice in {box.name}; the first one wins, without a word"
     return error("pod-mount-path-duplicate", (*path, "mountPath"), message, "keep one of the two")
 
 
-def _reaches(path: Path, box: Box) -> bool:
+def reaches(path: Path, box: Box) -> bool:
+    """The extra mount at `path` of the plugin becomes one of the container's."""
     reached = {
         "extraVolumeMounts": ("command", "sidecar"),
         "commandParams": ("command",),
@@ -111,7 +109,8 @@ def _reaches(path: Path, box: Box) -> bool:
     return box.role in reached.get(str(path[0]), ())
 
 
-def _place(mount: Mapping[str, Any]) -> str:
+def place_of(mount: Mapping[str, Any]) -> str:
+    """Where a mount is seen, without a slash at its end."""
     text = as_text(mount.get("mountPath"))
     return text.rstrip("/") or text
 
@@ -123,7 +122,7 @@ def _judge_place(pod: Pod, path: Path, mount: Mapping[str, Any]) -> Iterator[Fin
     if not text.startswith("/") or ":" in text:
         message = f"'{text}' is no absolute path without a colon"
         yield error("pod-mount-path", (*path, "mountPath"), message, "write the path from the root: /models")
-    elif _place(mount) == "/workspace" and mount.get("name") != "workspace":
+    elif place_of(mount) == "/workspace" and mount.get("name") != "workspace":
         message = "the controller mounts the checkout at /workspace; this mount hides it"
         yield error("pod-mount-workspace", (*path, "mountPath"), message, "mount it elsewhere")
 
@@ -212,57 +211,6 @@ def _typed(path: Path, source: Mapping[str, Any]) -> Iterator[Finding]:
         yield warning("pod-host-path-untyped", (*path, "hostPath"), message, hint)
 
 
-def _tmpfs(pod: Pod, rules: PodRules) -> Iterator[Finding]:
-    for path, volume in pod.volumes:
-        source = as_map(volume.get("emptyDir"))
-        if source.get("medium") == "Memory" and source.get("sizeLimit") is None:
-            message = "a volume in memory without a size can take the node's memory"
-            hint = "add sizeLimit, below the container's memory limit"
-            yield error("pod-shm-unlimited", (*path, "emptyDir"), message, hint)
-    sizes = {as_text(volume.get("name")): (path, volume) for path, volume in pod.volumes if _is_tmpfs(volume)}
-    for box in pod.boxes:
-        yield from _fits(pod, box, sizes)
-    yield from _no_shm(pod, rules)
-
-
-def _is_tmpfs(volume: Mapping[str, Any]) -> bool:
-    return as_map(volume.get("emptyDir")).get("medium") == "Memory"
-
-
-def _fits(pod: Pod, box: Box, volumes: Mapping[str, tuple[Path, Mapping[str, Any]]]) -> Iterator[Finding]:
-    limit = memory_limit(pod, box)
-    if limit is None or not has_memory_limit(pod, box):
-        return
-    total, last, sizes = Fraction(0), None, list[str]()
-    mounts = [*box.mounts(), *((path, mount) for path, mount in pod.extra_mounts if _reaches(path, box))]
-    for name in dict.fromkeys(as_text(mount.get("name")) for _, mount in mounts):
-        if name in volumes:
-            path, volume = volumes[name]
-            written = as_map(volume["emptyDir"]).get("sizeLimit")
-            size = amount(pod, written)
-            total, last = total + (size or 0), (*path, "emptyDir", "sizeLimit")
-            sizes += [f"{name} {written}"] if size else []
-    if last is not None and total >= limit:
-        message = (
-            f"volumes in memory count against the memory limit of {box.name}, {limit_text(pod, box)}, "
-            f"and fill all of it: {', '.join(sizes)}"
-        )
-        hint = "make them (`shm`, or an emptyDir's sizeLimit) smaller, or the memory limit larger"
-        yield error("pod-shm-above-memory", last, message, hint)
-
-
-def _no_shm(pod: Pod, rules: PodRules) -> Iterator[Finding]:
-    for box in pod.commands:
-        several = any(count > 1 for count in devices(pod, box, rules).values())
-        mounted = {_place(mount) for _, mount in box.mounts()} | {
-            _place(mount) for _, mount in pod.extra_mounts
-        }
-        if several and _SHM not in mounted:
-            message = f"{box.name} has several GPUs and 64 MiB of shared memory; NCCL and data loaders fail"
-            hint = "mount an emptyDir {medium: Memory, sizeLimit: 16Gi} at /dev/shm"
-            yield warning("pod-shm-missing", (*box.path, "volumeMounts"), message, hint)
-
-
 RULES: tuple[Callable[[Pod, PodRules], Iterator[Finding]], ...] = (
     _reserved,
     _unique,
@@ -272,5 +220,4 @@ RULES: tuple[Callable[[Pod, PodRules], Iterator[Finding]], ...] = (
     _sub_path,
     _sources,
     _host_paths,
-    _tmpfs,
 )

@@ -157,7 +157,11 @@ timeout_in_minutes: 30
 plugins:
 - kubernetes:
     podSpec:
-      containers: [{image: 'ubuntu:24.04', resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}}]""",
+      containers:
+      - image: ubuntu:24.04
+        resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}
+        volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]""",
         """\
 parallelism: 10
 concurrency: 8
@@ -166,7 +170,11 @@ timeout_in_minutes: 30
 plugins:
 - kubernetes:
     podSpec:
-      containers: [{image: 'ubuntu:24.04', resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}}]""",
+      containers:
+      - image: ubuntu:24.04
+        resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}
+        volumeMounts: [{name: shm, mountPath: /dev/shm}]
+      volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 8Gi}}]""",
         {"gpu_capacity": {"nvidia.com/gpu": 8}},
     ),
 )

@@ -46,10 +46,25 @@ def _plugin(about: About, example: Any) -> dict[str, Any]:
     if about == "podSpec":
         return _pod(example)
     if about == "container":
-        return _pod({"containers": [_container() | example]})
+        return _pod(_with_shm(example) if _asks_for_a_device(example) else _alone(example))
     volume = {"name": "models"} | (example if about == "volume" else {"emptyDir": {"sizeLimit": "1Gi"}})
     mount = {"name": "models", "mountPath": "/models"} | (example if about == "mount" else {})
     return _pod({"containers": [_container() | {"volumeMounts": [mount]}], "volumes": [volume]})
+
+
+def _alone(example: Any) -> dict[str, Any]:
+    return {"containers": [_container() | example]}
+
+
+def _asks_for_a_device(example: Any) -> bool:
+    return any("/" in name for amounts in (example.get("resources") or {}).values() for name in amounts)
+
+
+def _with_shm(example: Any) -> dict[str, Any]:
+    """Shared memory is no part of the example, but no pod with a GPU is sound without."""
+    mount = {"name": "shm", "mountPath": "/dev/shm"}  # noqa: S108 - a container's path
+    volume = {"name": "shm", "emptyDir": {"medium": "Memory", "sizeLimit": "8Gi"}}
+    return {"containers": [_container() | {"volumeMounts": [mount]} | example], "volumes": [volume]}
 
 
 def _pod(spec: Mapping[str, Any]) -> dict[str, Any]:

@@ -156,9 +156,10 @@ RULES: tuple[Rule, ...] = (
         "pod-shm-unlimited",
         "error",
         "A volume in memory without a size",
-        "Without sizeLimit such a volume can grow until the node has no memory left.",
+        "Without sizeLimit such a volume can grow until the node has no memory left. A size of 0 counts as "
+        "none.",
         "volume",
-        "emptyDir: {medium: Memory}",
+        "emptyDir: {medium: Memory, sizeLimit: 0}",
         "emptyDir: {medium: Memory, sizeLimit: 8Gi}",
     ),
     Rule(
@@ -174,11 +175,36 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "pod-shm-missing",
         "warning",
-        "Several GPUs and 64 MiB of shared memory",
-        "A container has 64 MiB at /dev/shm unless it mounts a volume there. NCCL and data loaders need "
-        "more.",
-        "container",
-        "resources: {limits: {memory: 64Gi, nvidia.com/gpu: 2}}",
-        "resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}",
+        "A GPU and 64 MiB of shared memory",
+        "A container has 64 MiB at /dev/shm unless it mounts a volume there. NCCL, data loaders and the "
+        "workers of an engine need more, with one GPU as with eight.",
+        "podSpec",
+        "containers: [{image: 'ubuntu:24.04', resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}}]",
+        """\
+containers:
+- image: ubuntu:24.04
+  resources: {limits: {memory: 64Gi, nvidia.com/gpu: 1}}
+  volumeMounts: [{name: shm, mountPath: /dev/shm}]
+volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}]""",
+    ),
+    Rule(
+        "pod-shm-on-disk",
+        "warning",
+        "A volume on disk at /dev/shm",
+        "An emptyDir is a directory on the node's disk unless its medium is Memory. At /dev/shm it hides the "
+        "container's own shared memory, and everything that processes share goes to the disk.",
+        "podSpec",
+        """\
+containers:
+- image: ubuntu:24.04
+  resources: {limits: {memory: 64Gi}}
+  volumeMounts: [{name: shm, mountPath: /dev/shm}]
+volumes: [{name: shm, emptyDir: {sizeLimit: 16Gi}}]""",
+        """\
+containers:
+- image: ubuntu:24.04
+  resources: {limits: {memory: 64Gi}}
+  volumeMounts: [{name: shm, mountPath: /dev/shm}]
+volumes: [{name: shm, emptyDir: {medium: Memory, sizeLimit: 16Gi}}]""",
     ),
 )
