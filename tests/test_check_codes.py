@@ -169,6 +169,18 @@ SCRIPTS = {
         script('wait_until_ready 1 u 600 l\nwait_until_ready 2 u 600 l\n'),
         script('wait_until_ready 1 u 600 l\nif false; then wait_until_ready 2 u 600 l; fi\n'), "1200 s together", "warning",
     ),
+    "two waits that take all of the step's time": Case(
+        "script-inner-wait", RUN, "wait_until_ready 2",
+        {SPEC: PIPELINE.replace("    expected_minutes: 10\n", "    timeout_in_minutes: 20\n"),
+         RUN: Program(HEAD + "wait_until_ready 1 u 600 l\nwait_until_ready 2 u 600 l\n")},
+        {SPEC: PIPELINE.replace("    expected_minutes: 10\n", "    timeout_in_minutes: 20\n"),
+         RUN: Program(HEAD + "wait_until_ready 1 u 560 l\nwait_until_ready 2 u 560 l\n")},
+        "1200 s together, and the step unit-2 is stopped after 1200 s", "warning",
+    ),
+    "a loop that waits too long": Case(
+        "script-inner-wait", RUN, "for i", script("for i in $(seq 240); do sleep 10; done\n"),
+        script("for i in $(seq 60); do sleep 10; done\n"), "240 turns of sleep 10", "warning",
+    ),
     "pytest.main without its status": Case(
         "python-pytest-main", "k3_tests/unit/main.py", "pytest.main",
         {"k3_tests/unit/main.py": "import pytest\npytest.main(['-x'])\n"},

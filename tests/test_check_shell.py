@@ -362,6 +362,23 @@ WAITS = {
     "timeout with options": ("timeout -k 5 --signal=KILL --preserve-status 2h a", [7200]),
     "a variable is not known": ('timeout "$T" a; wait_until_ready 1 u "$S" l', []),
     "in a string": ("echo 'timeout 600 a'", []),
+    "sleep": ("sleep 30; sleep 0.5; sleep 2m; sleep infinity", [30, 0.5, 120]),
+    "in the background": ("timeout 600 a & { sleep 5; b; } &", []),
+    "a loop over seq": ("for i in $(seq 240); do a && break; sleep 10; done", [2400]),
+    "a loop over seq from here to there": ("for i in $(seq 3 12) x; do sleep 2; done", [22]),
+    "a loop over seq in steps": ("for i in $(seq 0 5 20); do sleep 1; done", [5]),
+    "a loop over seq with a default": ('for i in $(seq "${TRIES:-60}"); do sleep 10; done', [600]),
+    "a loop over braces": ("for i in {1..240}; do sleep 10; done", [2400]),
+    "a loop that counts": ("for ((i = 0; i < 30; i++)); do sleep 10; done", [300]),
+    "a loop that counts to the last": ("for ((i=1;i<=30;i+=1)); do sleep 10; done", [300]),
+    "a loop over words": ('for t in a "b c" d; do timeout 600 pytest "$t" || bad=1; sleep 5; done', [1815]),
+    "a loop in a loop": ("for i in 1 2; do for j in 1 2 3; do sleep 1; done; done", [6]),
+    "a loop over what nobody knows": (
+        'for t in "$@" *.py; do sleep 7; done; for t; do sleep 8; done',
+        [7, 8],
+    ),
+    "a loop with a condition": ("for i in $(seq 9); do if a; then sleep 7; fi; done", [7]),
+    "a loop until something": ("until a; do sleep 5; done; while b; do sleep 6; done", [5, 6]),
 }
 
 
@@ -371,9 +388,12 @@ def test_written_waits_are_read(text: str, wanted: list[int]) -> None:
 
 
 def test_only_a_wait_that_always_comes_by_is_certain() -> None:
-    text = "timeout 1 a\nif b; then timeout 2 a; fi\nf() { timeout 3 a; }\n(timeout 4 a)"
+    text = (
+        "timeout 1 a\nif b; then timeout 2 a; fi\nf() { timeout 3 a; }\n(timeout 4 a)\n"
+        "for i in 1 2; do sleep 5; done\na || sleep 6\n{ sleep 7; }\nuntil a; do sleep 8; done"
+    )
     assert [(wait.seconds, wait.certain) for wait in waits(parse(text))] == [
-        (1, True), (2, False), (3, False), (4, False),
+        (1, True), (2, False), (3, False), (4, False), (10, True), (6, False), (7, True), (8, False),
     ]  # fmt: skip
 
 

@@ -16,6 +16,9 @@ from bkgen.pipeline.steps import timeout_of
 from bkgen.plan.planned import Plan
 from bkgen.spec.settings import Settings
 
+_GRACE = 60
+"""Seconds before the end in which a script says what hung and saves its logs; a tenth of a short step."""
+
 
 def wait_problems(
     scripts: Mapping[str, Sequence[Named]], plan: Plan, settings: Settings, disk: Disk
@@ -45,19 +48,18 @@ def _timeouts(plan: Plan, settings: Settings) -> dict[tuple[str, object], tuple[
 
 
 def _too_long(path: str, script: Script, found: list[Wait], minutes: int, key: str) -> Iterator[Diagnostic]:
-    single = [wait for wait in found if wait.seconds > minutes * 60]
+    limit = minutes * 60
+    latest = limit - min(_GRACE, limit // 10)
+    single = [wait for wait in found if wait.seconds >= latest]
+    stopped = (
+        f"and the step {key} is stopped after {limit} s, of which {limit - latest} s are for telling why"
+    )
     for wait in single:
-        message = (
-            f"'{wait.text}' may take {wait.seconds} s, and the step {key} is stopped after {minutes * 60} s"
-        )
-        yield _warning(path, script, wait, message)
+        yield _warning(path, script, wait, f"'{wait.text}' may take {wait.seconds:.0f} s, {stopped}")
     certain = [wait for wait in found if wait.certain]
     total = sum(wait.seconds for wait in certain)
-    if not single and total > minutes * 60:
-        message = (
-            f"the {len(certain)} waits up to here may take {total} s together, "
-            f"and the step {key} is stopped after {minutes * 60} s"
-        )
+    if not single and total >= latest:
+        message = f"the {len(certain)} waits up to here may take {total:.0f} s together, {stopped}"
         yield _warning(path, script, certain[-1], message)
 
 

@@ -110,7 +110,9 @@ SCRIPTS: tuple[Code, ...] = (
     warning(
         "script-inner-wait",
         "A wait that outlasts the step",
-        "The step is killed first, and no log says what hung.",
+        "The step is killed first, and no log says what hung. Waits end a minute before its timeout, or a "
+        "tenth of a short one: `timeout`, `sleep`, `wait_until_ready`, and loops over a written number of "
+        "turns.",
     ),
     error(
         "python-pytest-main",
