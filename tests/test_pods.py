@@ -12,8 +12,9 @@ from bkgen.build import Build
 from bkgen.changes import ChangesNotAsked
 from bkgen.config.load import load_configuration
 from bkgen.decide.facts import Selection
+from bkgen.errors import UserError
 from bkgen.generate.phases import generate
-from bkgen.pods.build import build_pod
+from bkgen.pods.build import NO_GPU, build_pod
 from bkgen.pods.merge import laid_over
 from bkgen.spec.pod import Pod
 from decisions import Files, settings
@@ -202,9 +203,12 @@ def test_privileged_and_raw_spec() -> None:
     assert made["containers"][0]["image"] == "example/ci:1"
 
 
-def test_a_pod_that_says_nothing_and_has_no_image_leaves_the_container_to_the_controller() -> None:
-    assert spec("bare") == {}
-    assert "containers" in spec("bare", gpus=0, cpu="1")
+def test_a_cpu_pod_without_an_image_hides_the_gpus_too_for_its_image_may_be_the_step_s() -> None:
+    hidden = [{"name": "container-0", "env": list(NO_GPU)}]
+    assert spec("bare") == {"containers": hidden}
+    assert spec("bare", gpus=0) == {"containers": hidden}
+    # The profile has no resource to ask by, and nothing else goes into the container.
+    assert spec("bare", gpus=1) == {}
 
 
 @pytest.mark.parametrize(
@@ -294,3 +298,61 @@ def test_the_guides_pipeline_in_compact_form_is_the_same_pod_in_eight_lines_or_f
     assert compact["plugins"] == native["plugins"]
     for same in ("label", "command", "timeout_in_minutes", "agents", "key"):
         assert compact[same] == native[same]
+
+
+def said_of(text: str, settings_text: str = GUIDE_SETTINGS) -> list[tuple[str, str]]:
+    """Codes and fields of everything said about a suite."""
+    files = {"bkgen.yml": settings_text, "k3_tests/unit/pipeline.yml": text, "k3_tests/unit/run.sh": ""}
+    configuration = load_configuration(Files(files))
+    named = Selection(frozenset({"unit"}), None, True)
+    try:
+        said = generate(configuration, Build(), ChangesNotAsked("a test"), named).diagnostics
+    except UserError as error:
+        said = error.diagnostics
+    return [(one.code, one.field) for one in said]
+
+
+CPU_ON_GPU_IMAGE = """\
+steps:
+  - command: ./run.sh
+    plugins:
+      - kubernetes:
+          podSpec:
+            containers:
+              - image: IMAGE
+                imagePullPolicy: Never
+                resources: {limits: {memory: 8Gi}}
+"""
+
+
+@pytest.mark.parametrize(
+    ("resource", "image", "said"),
+    [
+        pytest.param("nvidia.com/gpu", "lmcache/ci-base:latest", True, id="NVIDIA's, its own image"),
+        pytest.param("nvidia.com/gpu", "lmcache/ci-base:cpu", False, id="NVIDIA's, another tag"),
+        pytest.param("example.com/gpu", "lmcache/ci-base:latest", True, id="a resource that may be NVIDIA's"),
+        pytest.param("amd.com/gpu", "lmcache/ci-base:latest", False, id="AMD's"),
+    ],
+)
+def test_a_native_cpu_pod_on_the_image_of_a_gpu_profile_sees_the_gpus(
+    resource: str, image: str, said: bool
+) -> None:
+    found = said_of(
+        CPU_ON_GPU_IMAGE.replace("IMAGE", image), GUIDE_SETTINGS.replace("nvidia.com/gpu", resource)
+    )
+    assert [code for code, _ in found] == (["pod-visible-devices"] if said else [])
+
+
+def test_no_gpus_and_all_of_them_visible_is_an_error_at_the_variable() -> None:
+    text = "pod: {gpus: 0, memory: 8Gi, env: {NVIDIA_VISIBLE_DEVICES: all}}\n"
+    assert said_of(text) == [("pod-visible-devices-set", "unit: pod.env")]
+
+
+def test_a_cuda_image_of_the_step_on_a_cpu_pod_without_an_image_sees_nothing() -> None:
+    text = "steps: [{command: ./run.sh, image: 'nvidia/cuda:12.8.0-base', pod: {memory: 8Gi}}]\n"
+    assert said_of(text, "profiles: {cpu: {}}\n") == []
+
+
+def test_shared_memory_of_size_0_is_named_by_the_author_s_word() -> None:
+    text = "pod: {gpus: 1, memory: 8Gi, shm: 0}\n"
+    assert said_of(text) == [("pod-shm-unlimited", "unit: pod.shm")]

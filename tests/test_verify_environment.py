@@ -9,7 +9,7 @@ import pytest
 
 from bkgen.verify import PodRules, verify_step
 from bkgen.verify.sensitive import is_secret_name
-from verify_samples import codes, container, gpu_pod, pod, step_codes, with_pod
+from verify_samples import SHM_MOUNT, SHM_VOLUME, codes, container, gpu_pod, pod, step_codes, with_pod
 
 # ---------------------------------------------------------------- environment and dollars
 
@@ -195,6 +195,74 @@ def test_one_value_in_two_places_is_harmless_and_two_values_are_not() -> None:
     assert both("fast", value="slow") == {"env-set-twice"}
     source = {"configMapKeyRef": {"name": "modes", "key": "mode"}}
     assert both("fast", valueFrom=source) == {"env-set-twice"}
+
+
+# ---------------------------------------------------------------- GPUs that nobody asked for
+
+VOID = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "void"}]
+ALL = [{"name": "NVIDIA_VISIBLE_DEVICES", "value": "all"}]
+CUDA: dict[str, Any] = {"name": "cuda", "image": "nvidia/cuda:12.8.0"}
+SEEN: dict[str, tuple[dict[str, Any], str | None]] = {
+    "a CUDA sidecar": ({**pod(), "sidecars": [CUDA]}, "pod-visible-devices"),
+    "a CUDA sidecar that hides": ({**pod(), "sidecars": [{**CUDA, "env": VOID}]}, None),
+    "a sidecar that shows": (
+        {**pod(), "sidecars": [{"image": "redis:7.4", "env": ALL}]},
+        "pod-visible-devices",
+    ),
+    "a CUDA init container": (pod(initContainers=[CUDA]), "pod-visible-devices"),
+    "a CUDA init container that hides": (pod(initContainers=[{**CUDA, "env": VOID}]), None),
+    "a test that shows": (pod(container(env=ALL)), "pod-visible-devices-set"),
+    "a test that shows one": (
+        pod(container(env=[{"name": "NVIDIA_VISIBLE_DEVICES", "value": "0"}])),
+        "pod-visible-devices-set",
+    ),
+    "a test that a field tells": (
+        pod(
+            container(
+                image="nvidia/cuda:12.8.0",
+                env=[
+                    {
+                        "name": "NVIDIA_VISIBLE_DEVICES",
+                        "valueFrom": {"configMapKeyRef": {"name": "m", "key": "k"}},
+                    }
+                ],
+            )
+        ),
+        None,
+    ),
+    "hidden by the patch": (
+        {
+            **pod(container(image="nvidia/cuda:12.8.0")),
+            "podSpecPatch": {"containers": [{"name": "container-0", "env": VOID}]},
+        },
+        None,
+    ),
+    "an image of the patch": (
+        {
+            **pod(),
+            "podSpecPatch": {"containers": [{"name": "container-0", "image": "nvidia/cuda:12.8.0"}]},
+        },
+        "pod-visible-devices",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plugin", "code"), SEEN.values(), ids=SEEN.keys())
+def test_who_sees_gpus_without_asking(plugin: dict[str, Any], code: str | None) -> None:
+    assert codes(plugin) == ({code} if code else set())
+
+
+def test_the_step_s_image_counts_where_the_pod_leaves_it_to_the_image() -> None:
+    image = {"image": "nvidia/cuda:12.8.0"}
+    bare = {key: value for key, value in container().items() if key not in {"image", "imagePullPolicy"}}
+    assert step_codes(**with_pod(pod(bare), **image)) == {"pod-visible-devices"}
+    assert step_codes(**with_pod({"podSpec": {}}, **image)) == {"pod-visible-devices"}
+    assert step_codes(**with_pod(pod({**bare, "env": VOID}), **image)) == set()
+    assert step_codes(**with_pod(pod(bare), image="ubuntu:24.04")) == set()
+    assert step_codes(**with_pod({"podTemplate": "gpu"}, **image)) == set()
+    amounts = {"limits": {"memory": "64Gi", "nvidia.com/gpu": 1}}
+    with_gpu = {**bare, "resources": amounts, "volumeMounts": [SHM_MOUNT]}
+    assert step_codes(**with_pod(pod(with_gpu, volumes=[SHM_VOLUME]), **image)) == set()
 
 
 # ---------------------------------------------------------------- forks

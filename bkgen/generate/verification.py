@@ -12,6 +12,9 @@ from bkgen.generate.places import place_of
 from bkgen.spec.settings import Settings
 from bkgen.spec.suite import Suite
 from bkgen.verify import Finding, PodRules, verify_steps
+from bkgen.verify.finding import DEFAULT_RULES
+from bkgen.verify.pod import DEVICE_CLASS_PREFIX
+from bkgen.verify.resources import VENDOR_RESOURCES
 
 
 def pod_rules(settings: Settings, build: Build) -> PodRules:
@@ -25,12 +28,26 @@ def pod_rules(settings: Settings, build: Build) -> PodRules:
         gpus_per_node=per_node,
         jobs_per_upload=settings.limits.jobs_per_upload,
         jobs_per_build=settings.limits.jobs_per_build,
+        cuda_images=(*DEFAULT_RULES.cuda_images, *sorted(_cuda_images(settings))),
         local_images=tuple(sorted({p.image for p in profiles if p.image and p.image_pull_policy == "Never"})),
         known_keys=(build.step_key,) if build.step_key else (),
         fork=build.is_fork,
         fork_privileged=settings.forks.privileged,
         fork_secrets=settings.forks.secrets,
     )
+
+
+def _cuda_images(settings: Settings) -> set[str]:
+    """Images of profiles whose GPUs are NVIDIA's, or may be: other vendors' runtimes go by no variable."""
+    others = tuple(name for name in VENDOR_RESOURCES if not name.startswith("nvidia.com/"))
+    return {
+        profile.image
+        for profile in settings.profiles.values()
+        if profile.image
+        and profile.gpu_resource
+        and profile.gpu_resource not in others
+        and not profile.gpu_resource.startswith(DEVICE_CLASS_PREFIX)
+    }
 
 
 def verified(pipeline: Pipeline, configuration: Configuration, build: Build) -> tuple[Diagnostic, ...]:

@@ -53,8 +53,8 @@ def pod_spec(pod: Pod, profile: Profile, settings: Settings) -> dict[str, Any]:
     mounts, volumes = volumes_of(pod, profile, settings)
     container = _container(pod, profile, mounts)
     spec: dict[str, Any] = {}
-    # Without an image and anything to put in it, the controller's own default container serves.
-    if set(container) - {"name", "env"} or pod.env or pod.secrets:
+    # Its image may be the step's, which nobody knows here, so a container without one hides the GPUs, too.
+    if set(container) != {"name"}:
         spec["containers"] = [container]
     if volumes:
         spec["volumes"] = volumes

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
-from fnmatch import fnmatchcase
 
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.pod import Box, Pod, texts
-from bkgen.verify.resources import devices
 from bkgen.verify.sensitive import is_secret_name, secret_finding
 from bkgen.verify.values import as_map, as_text, is_open
 
@@ -113,29 +111,10 @@ def _rewritten(name: str, value: str, path: Path, known: Mapping[str, bool]) -> 
             return
 
 
-def _visible_devices(pod: Pod, rules: PodRules) -> Iterator[Finding]:
-    for box in pod.commands:
-        if devices(pod, box, rules) or as_map(box.raw.get("resources")).get("claims"):
-            continue
-        if not any(fnmatchcase(box.image, pattern) for pattern in rules.cuda_images):
-            continue
-        values = {as_text(entry.get("name")): entry.get("value") for _, entry in box.env()}
-        if box.privileged:
-            message = f"{box.name} asks for no GPU, but a privileged container sees all of the node's"
-            yield warning(
-                "pod-privileged-sees-gpus", box.path, message, "take privileged out, or ask for a GPU"
-            )
-        elif values.get("NVIDIA_VISIBLE_DEVICES", "all") not in ("void", "none", ""):
-            message = f"{box.name} asks for no GPU, but its image asks for all of the node's"
-            hint = "add env: NVIDIA_VISIBLE_DEVICES: void (gpus: 0 does)"
-            yield warning("pod-visible-devices", box.path, message, hint)
-
-
 RULES: tuple[Callable[[Pod, PodRules], Iterator[Finding]], ...] = (
     _secrets,
     _duplicates,
     _sources,
     _of_buildkite,
     _dollars,
-    _visible_devices,
 )

@@ -7,7 +7,16 @@ import marshal
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from bkgen.verify import containers, environment, resources, scheduling, security, shared_memory, volumes
+from bkgen.verify import (
+    containers,
+    environment,
+    resources,
+    scheduling,
+    security,
+    shared_memory,
+    visible,
+    volumes,
+)
 from bkgen.verify.dollars import in_plugin
 from bkgen.verify.finding import DEFAULT_RULES, Finding, PodRules, error
 from bkgen.verify.pod import Pod, read_pod
@@ -22,6 +31,7 @@ POD_RULES = (
     *shared_memory.RULES,
     *scheduling.RULES,
     *environment.RULES,
+    *visible.RULES,
     *security.RULES,
 )
 """Every rule about pods beyond their shape."""
@@ -36,6 +46,8 @@ class Examined(NamedTuple):
     """Variables of command containers; None where the value is no literal."""
     images: tuple[str, ...]
     """Images of command containers."""
+    leaves_gpus_to_image: bool
+    """A command container gets no GPU, and its image decides which it sees."""
     runs_command: bool
     """At least one command container runs the step's command."""
     deadline: float
@@ -62,6 +74,7 @@ def examine(plugin: object, rules: PodRules = DEFAULT_RULES, *, interpolate: boo
         size=len(text.encode("utf-8", "surrogatepass")),
         env=dict(_literals(pod)),
         images=tuple(box.image for box in pod.commands if box.image),
+        leaves_gpus_to_image=visible.shows_what_the_image_asks(pod, rules),
         runs_command=_runs_command(pod),
         deadline=_deadline(pod, rules),
         devices={name: int(count) for name, count in pod_devices(pod, rules).items()},

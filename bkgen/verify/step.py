@@ -14,6 +14,7 @@ from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.retry import retry
 from bkgen.verify.sensitive import is_secret_name, secret_finding
 from bkgen.verify.values import as_list, as_map, is_env_name, is_open
+from bkgen.verify.visible import of_step
 from bkgen.verify.width import concurrency, job_count, matrix
 
 KEY_LENGTH, LABEL_LENGTH, SKIP_LENGTH = 100, 255, 70
@@ -203,6 +204,8 @@ def _and_its_pod(step: Mapping[str, Any], context: Context) -> Iterator[Finding]
         if isinstance(image, str) and others:
             message = f"the step's image replaces {others[0]}, which the pod names"
             yield error("image-named-twice", ("image",), message, "write the image in one place")
+        elif pod.leaves_gpus_to_image and not pod.images:
+            yield from of_step(step, context.rules)
         yield from _waits(step, pod, context.rules)
 
 

@@ -129,11 +129,21 @@ plugins:
         "pod-visible-devices",
         "warning",
         "A pod without a GPU that sees all of them",
-        "CUDA images ask the runtime for all devices. A pod that requests none gets every GPU of the node, "
-        "unless NVIDIA_VISIBLE_DEVICES is void.",
+        "CUDA images ask the runtime for all devices. A container that requests none, be it the test's, an "
+        "init container or a sidecar, gets every GPU of the node, unless NVIDIA_VISIBLE_DEVICES is void. The "
+        "images of profiles with NVIDIA's GPUs count as CUDA images.",
         "container",
         "image: nvidia/cuda:12.8.0-base-ubuntu24.04",
         "image: nvidia/cuda:12.8.0-base-ubuntu24.04\nenv: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]",
+    ),
+    Rule(
+        "pod-visible-devices-set",
+        "error",
+        "A pod without a GPU that asks to see some",
+        "NVIDIA_VISIBLE_DEVICES shows a container GPUs that it did not request, and that other jobs hold.",
+        "container",
+        "env: [{name: NVIDIA_VISIBLE_DEVICES, value: all}]",
+        "env: [{name: NVIDIA_VISIBLE_DEVICES, value: void}]",
     ),
     Rule(
         "pod-privileged-sees-gpus",
