@@ -131,9 +131,9 @@ WRONG: dict[str, tuple[Any, str, tuple[str | int, ...]]] = {
         ("retry", "automatic", 0, "exit_code"),
     ),
     "retries in words": (command(retry={"automatic": "twice"}), "retry-invalid", ("retry", "automatic")),
-    "a lost machine not retried": (
+    "every failure retried, by a word": (
         command(retry={"automatic": True}),
-        "retry-without-lost",
+        "retry-every-failure",
         ("retry", "automatic"),
     ),
     "a rule for everything understood": (
@@ -171,6 +171,44 @@ WRONG: dict[str, tuple[Any, str, tuple[str | int, ...]]] = {
 @pytest.mark.parametrize(("step", "code", "path"), WRONG.values(), ids=WRONG.keys())
 def test_a_faulty_step_is_reported_at_its_place(step: Any, code: str, path: tuple[str | int, ...]) -> None:
     assert [(one.code, one.path) for one in verify_step(step)] == [(code, path)]
+
+
+RETRIES: dict[str, tuple[Any, set[str]]] = {
+    "nothing": (False, set()),
+    "everything, as often as by default": ({}, {"retry-every-failure"}),
+    "everything, ten times": ([{"exit_status": "*", "limit": 10}], {"retry-every-failure"}),
+    "everything, and lost machines": (
+        [{"exit_status": "*", "limit": 2}, {"exit_status": -1, "limit": 2}],
+        {"retry-every-failure"},
+    ),
+    "everything, among others": ([{"exit_status": [1, "*"], "limit": 2}], {"retry-every-failure"}),
+    "every failure of the command": ([{"signal_reason": "none", "limit": 3}], {"retry-every-failure"}),
+    "every reason": ([{"signal_reason": "*", "limit": 3}], {"retry-every-failure"}),
+    "once more, and lost machines": (
+        [{"exit_status": "*", "limit": 1}, {"exit_status": -1, "limit": 2}],
+        set(),
+    ),
+    "once more alone": ([{"exit_status": "*", "limit": 1}], {"retry-without-lost"}),
+    "never": ([{"exit_status": "*", "limit": 0}, {"exit_status": -1, "limit": 0}], set()),
+    "a signal": ([{"signal": "SIGKILL", "limit": 3}], set()),
+    "a signal with any status": (
+        [{"signal": "SIGKILL", "exit_status": "*", "limit": 3}],
+        {"retry-without-lost"},
+    ),
+    "any status of a lost machine": (
+        [{"signal_reason": "stack_error", "exit_status": "*", "limit": 2}],
+        set(),
+    ),
+    "a status of its own": ([{"exit_status": 78, "limit": 3}], set()),
+    "lost machines three times": ([{"exit_status": -1, "limit": 3}], {"retry-too-often"}),
+    "lost agents three times": ([{"signal_reason": "agent_stop", "limit": 3}], {"retry-too-often"}),
+    "a limit in words": ([{"exit_status": -1, "limit": "many"}], {"retry-invalid"}),
+}
+
+
+@pytest.mark.parametrize(("automatic", "expected"), RETRIES.values(), ids=RETRIES.keys())
+def test_retries_are_for_lost_machines_and_few(automatic: Any, expected: set[str]) -> None:
+    assert codes(command(retry={"automatic": automatic})) == expected
 
 
 def test_another_s_plugin_that_resembles_ours_is_left_alone() -> None:

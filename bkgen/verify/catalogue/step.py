@@ -105,11 +105,32 @@ RULES: tuple[Rule, ...] = (
         "retry-without-lost",
         "warning",
         "Retries that leave lost machines out",
-        "'*' and true stand for 1 to 255. A job whose node was lost or whose pod could not start ends with "
+        "'*' stands for 1 to 255. A job whose node was lost or whose pod could not start ends with "
         "-1, which is not among them, and those are the jobs that a retry helps.",
         "step",
         "retry: {automatic: [{exit_status: '*', limit: 1}]}",
         "retry: {automatic: [{exit_status: '*', limit: 1}, {exit_status: -1, limit: 2}]}",
+    ),
+    Rule(
+        "retry-every-failure",
+        "warning",
+        "Every failure retried, more than once",
+        "A blanket retry hides the tests that fail now and then, and costs each real failure its GPUs again. "
+        "Lost machines have statuses and reasons of their own. One more try, written out, is taken for "
+        "intended; `automatic: true` means two.",
+        "step",
+        "retry: {automatic: [{exit_status: '*', limit: 10}, {exit_status: -1, limit: 2}]}",
+        "retry: {automatic: [{signal_reason: agent_stop, limit: 2}, {exit_status: -1, limit: 2}]}",
+    ),
+    Rule(
+        "retry-too-often",
+        "warning",
+        "Many retries for a lost machine",
+        "A machine is lost now and then. A job that loses three is what ends them, by its memory for "
+        "instance, and would go on.",
+        "step",
+        "retry: {automatic: [{exit_status: -1, limit: 5}]}",
+        "retry: {automatic: [{exit_status: -1, limit: 2}]}",
     ),
     Rule(
         "timeout-past-deadline",
