@@ -10,6 +10,7 @@ Status = Literal["A", "M", "D", "T"]
 """Git's status letters for a comparison without rename detection: added, modified, deleted, type changed."""
 
 REGULAR_MODES = frozenset({"100644", "100755", "000000"})
+SUBMODULE = "160000"
 
 
 def printable(text: str) -> str:

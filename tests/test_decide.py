@@ -41,7 +41,14 @@ CASES = {
     "a Markdown file of its own directory is trivial": (SRC, ["k3_tests/src/README.md"], {}, "SKIP only-trivial"),
     "another suite's spec": (SRC, ["k3_tests/any/pipeline.yml"], {}, "SKIP only-trivial"),
     "another suite's spec that its own paths claim": (OTHERS, ["k3_tests/src/run.sh"], {}, "RUN paths-match"),
-    "a shared directory of the suites": (ANY, ["k3_tests/_shared/x.sh"], {}, "RUN default"),
+    "a shared directory of the suites": (ANY, ["k3_tests/_shared/x.sh"], {}, "RUN force-run"),
+    "what the suites share, for a suite with paths": (SRC, ["k3_tests/_shared/x.sh"], {}, "RUN force-run"),
+    "the upload step among the suites": (SRC, ["k3_tests/buildkite-pipeline.yml"], {}, "RUN force-run"),
+    "a note among the suites": (SRC, ["k3_tests/README.md"], {}, "SKIP only-trivial"),
+    "the table of paths": (SRC, ["k3_tests/paths.test.yml"], {}, "SKIP paths-miss"),
+    "the settings, whatever force_run says": (
+        SRC, ["bkgen.yml"], {"given": settings(filter={"force_run": ["/.ci/**"]})}, "RUN force-run"),
+    "a file of a deleted suite": (SRC, ["k3_tests/gone/run.sh"], {}, "SKIP only-trivial"),
     "a file that forces everything": (SRC, ["harness/lib.sh"], {}, "RUN force-run"),
     "force beats trivial": (SRC, [".buildkite/README.md"], {}, "RUN force-run"),
     "include_trivial counts docs": (DOC, DOCS, {}, "RUN default"),
@@ -92,7 +99,7 @@ GIVEN = settings(policy={"labels": {"mp": "x"}, "cadences": {"nightly": {}}})
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_a_decision(case) -> None:
     subject, changes, more, expected = case
-    made = plan([subject, ANY] if subject is not ANY else [ANY, SRC], changes, given=GIVEN, **more)
+    made = plan([subject, ANY] if subject is not ANY else [ANY, SRC], changes, **{"given": GIVEN, **more})
     assert verdicts(made)[subject.name] == expected
     for planned in made.suites:
         for decision in [planned.decision, *(step.decision for step in planned.steps)]:
@@ -131,11 +138,98 @@ def test_a_submodule_matches_the_rule_for_its_directory() -> None:
     assert verdicts(plan([lib], bump)) == {"lib": "RUN paths-match"}
 
 
-def test_a_submodule_matches_a_rule_for_something_inside_it() -> None:
-    inner = suite("inner", when={"paths": ["/vendor/lib/src/**", "!vendor/lib/src/*.md"]})
-    other = suite("other", when={"paths": ["vendor/library/**"]})
-    bump = changed(ChangedFile("vendor/lib", "M", "160000", "160000"))
-    assert verdicts(plan([inner, other], bump)) == {"inner": "RUN paths-match", "other": "SKIP paths-miss"}
+BUMP = ChangedFile("vendor/lib", "M", "160000", "160000")
+LINK = ChangedFile("vendor/lib", "M", "120000", "120000")
+
+
+@pytest.mark.parametrize(
+    ("paths", "file", "expected"),
+    [
+        (["/vendor/lib/src/**", "!vendor/lib/src/*.md"], BUMP, "RUN paths-match"),
+        (["vendor/library/**"], BUMP, "SKIP paths-miss"),
+        (["vendor/*/src/**"], BUMP, "RUN paths-match"),
+        (["vendor/**/*.cu"], BUMP, "RUN paths-match"),
+        (["**/*.cu"], BUMP, "RUN paths-match"),
+        (["*.cu"], BUMP, "RUN paths-match"),
+        (["*.cu", "!vendor/**"], BUMP, "SKIP paths-miss"),
+        (["vendor/l?b/x.c"], BUMP, "RUN paths-match"),
+        (["vendor/x*/x.c"], BUMP, "SKIP paths-miss"),
+        (["vendor/*/src/**"], LINK, "RUN paths-match"),
+        (["**/*.cu"], LINK, "SKIP paths-miss"),
+    ],
+)
+def test_a_link_matches_what_reaches_into_it(paths: list[str], file: ChangedFile, expected: str) -> None:
+    assert verdicts(plan([suite("lib", when={"paths": paths})], changed(file))) == {"lib": expected}
+
+
+def test_a_link_that_force_run_reaches_into_runs_everything() -> None:
+    given = settings(filter={"force_run": ["/vendor/lib/build/**"]})
+    assert verdicts(plan([SRC], changed(BUMP), given=given)) == {"src": "RUN force-run"}
+
+
+def test_suites_in_a_submodule_that_moved_run() -> None:
+    bump = changed(ChangedFile("k3_tests", "M", "160000", "160000"))
+    assert verdicts(plan([SRC, suite("doc", when={"paths": ["docs/**"]})], bump)) == {
+        "src": "RUN own-directory",
+        "doc": "RUN own-directory",
+    }
+    nested = changed(ChangedFile("k3_tests/src", "M", "160000", "160000"))
+    assert verdicts(plan([SRC, ANY], nested)) == {"src": "RUN own-directory", "any": "SKIP only-trivial"}
+
+
+UNCLAIMED = settings(filter={"unclaimed": "run"})
+LIB = suite("lib", when={"paths": ["lib/**", "vendor/*/x.c"]})
+
+
+def test_a_file_that_no_suite_claims_is_warned_of_or_runs_everything() -> None:
+    warned = plan([SRC, LIB], ["newmod/x.py", "src/a.py", "README.md"])
+    assert verdicts(warned) == {"src": "RUN paths-match", "lib": "SKIP paths-miss"}
+    (warning,) = warned.facts.warnings
+    assert warning.startswith("no suite's paths match newmod/x.py: nothing tests that; ")
+    run = plan([SRC, LIB], ["newmod/x.py", "src/a.py", "README.md"], given=UNCLAIMED)
+    assert verdicts(run) == {"src": "RUN unclaimed", "lib": "RUN unclaimed"}
+    assert "everything runs" in run.facts.warnings[0]
+    many = plan([SRC, LIB], [f"newmod/{name}.py" for name in "abcde"])
+    assert "newmod/a.py, newmod/b.py, newmod/c.py and 2 more" in many.facts.warnings[0]
+
+
+STEPS = suite(
+    "steps",
+    steps=[{"command": "a", "when": {"paths": ["one/**"]}}, {"command": "b", "when": {"paths": ["two/**"]}}],
+)
+
+
+@pytest.mark.parametrize(
+    ("suites", "files"),
+    [
+        ([SRC, LIB], ["src/a.py", "lib/b.py"]),
+        ([SRC, LIB], ["README.md", "k3_tests/lib/run.sh"]),
+        ([SRC, ANY], ["newmod/x.py"]),
+        ([SRC, LIB], ["newmod/x.py", "bkgen.yml"]),
+        ([SRC, STEPS], ["two/x.py"]),
+        ([], ["newmod/x.py"]),
+        ([SRC], UnknownChanges("git is away")),
+    ],
+    ids=[
+        "claimed", "trivial or of a suite", "a suite without paths", "everything runs anyway", "a step's paths",
+        "no suites", "unknown changes",
+    ],
+)  # fmt: skip
+def test_a_file_that_somebody_claims_is_no_reason_to_warn(suites, files) -> None:
+    assert plan(suites, files).facts.warnings == ()
+    assert "unclaimed" not in str(verdicts(plan(suites, files, given=UNCLAIMED)))
+
+
+def test_a_moved_submodule_is_claimed_by_what_reaches_into_it() -> None:
+    assert plan([SRC, LIB], changed(BUMP)).facts.warnings == ()
+    assert "vendor/lib" in plan([SRC], changed(BUMP)).facts.warnings[0]
+    assert plan([SRC], changed(ChangedFile("k3_tests", "M", "160000", "160000"))).facts.warnings == ()
+
+
+def test_what_is_named_or_forced_is_not_asked_for_claims() -> None:
+    named = Selection(frozenset({"src"}))
+    assert plan([SRC, LIB], ["newmod/x.py"], selection=named).facts.warnings == ()
+    assert plan([SRC, LIB], ["newmod/x.py"], build=pull_request(labels=("force-ci",))).facts.warnings == ()
 
 
 def test_an_exception_carved_out_of_trivial_counts_for_all() -> None:
@@ -207,4 +301,4 @@ def test_explain_shows_every_rule_and_marks_the_deciding_one() -> None:
     deciding = next(outcome for outcome in outcomes if outcome.note == "decides")
     assert deciding.rule == "paths-match"
     assert outcomes[-1].note == "not asked"
-    assert len(outcomes) == 11
+    assert len(outcomes) == 12

@@ -368,8 +368,10 @@ def decisions_of(made: Plan) -> Iterable[dict[str, Any]]:
 def test_no_decision_of_many_thousand_lacks_rule_reason_evidence_or_remedy() -> None:
     seen: dict[str, int] = {}
     cases = random.Random(4).sample(list(product(many_builds(), FILES, SELECTIONS)), 500)
-    for build, changes, selection in cases:
-        made = plan(MANY, changes, build=build, given=GIVEN, selection=selection)
+    plans = [plan(MANY, changes, build=build, given=GIVEN, selection=one) for build, changes, one in cases]
+    claimed = [suite("src", when={"paths": ["src/**"]})]
+    plans.append(plan(claimed, ["nobodys.c"], given=settings(filter={"unclaimed": "run"})))
+    for made in plans:
         for decision in decisions_of(made):
             assert decision.keys() == {"verdict", "rule", "reason", "evidence", "remedy"}
             assert decision["verdict"] in {"RUN", "SKIP"}

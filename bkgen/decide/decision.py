@@ -13,6 +13,7 @@ RULES: dict[str, str] = {
     "changes-unknown": "what changed could not be found out",
     "changes-empty": "nothing changed at all",
     "force-run": "a changed file forces everything to run",
+    "unclaimed": "no suite's paths match a changed file, and filter.unclaimed says that this runs",
     "own-directory": "a changed file lies in the suite's own directory",
     "only-trivial": "every changed file is trivial or belongs to another suite",
     "paths-match": "a changed file matches the paths",

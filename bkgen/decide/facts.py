@@ -6,6 +6,7 @@ from typing import NamedTuple
 from bkgen.build import Build
 from bkgen.changes import ChangedFile, Changes, ChangeSet
 from bkgen.decide.policy import Policy, cadence_of, resolve_policy
+from bkgen.decide.shared import forcing, suites_behind
 from bkgen.globs import Paths, Patterns
 from bkgen.spec.settings import Settings
 from bkgen.spec.suite import Suite
@@ -42,12 +43,13 @@ class Facts(NamedTuple):
     listing: tuple[str, ...]
     trivial: frozenset[str]
     owners: Mapping[str, str]
-    force_run: tuple[str, str] | None
+    force_run: tuple[str, str | None] | None
     all_paths: Paths
     weighty_paths: Paths
     owned: Mapping[str, tuple[ChangedFile, ...]]
     unowned_weighty: bool
     suite_directories: Mapping[str, str]
+    unclaimed: tuple[str, ...] = ()
 
 
 def gather(
@@ -65,8 +67,8 @@ def gather(
     owners = _owners(files, settings.tests_dir, directories)
     owned: dict[str, list[ChangedFile]] = {}
     for file in files:
-        if file.path in owners:
-            owned.setdefault(owners[file.path], []).append(file)
+        for name in {owners.get(file.path), *suites_behind(file, directories)} - {None}:
+            owned.setdefault(str(name), []).append(file)
     return Facts(
         build=build,
         settings=settings,
@@ -80,7 +82,7 @@ def gather(
         listing=listed([file.shown for file in files[: SHOWN + 1]], len(files)),
         trivial=trivial,
         owners=owners,
-        force_run=all_paths.first_match(Patterns(settings.filter.force_run)) if files else None,
+        force_run=forcing(files, all_paths, settings, trivial, owners),
         all_paths=all_paths,
         weighty_paths=Paths((file.path, file.is_link) for file in weighty),
         owned={name: tuple(found) for name, found in owned.items()},

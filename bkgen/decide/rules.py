@@ -1,4 +1,4 @@
-"""The ten rules of relevance, in order. The first that applies decides.
+"""The rules of relevance, in order. The first that applies decides.
 
 A subject is a suite with a chain of `when`s: the file's, then the group's, then the step's. Each rule
 answers with a Decision, or with None where it does not apply; the last always applies.
@@ -12,10 +12,9 @@ from bkgen.changes import ChangesNotAsked, UnknownChanges, printable
 from bkgen.decide.decision import RULES, Decision, Evidence, RuleOutcome
 from bkgen.decide.facts import SHOWN, Facts, listed
 from bkgen.decide.policy import REGULAR, widening_labels
+from bkgen.decide.shared import SETTINGS, inside_link
 from bkgen.globs import Paths, Patterns
 from bkgen.spec.steps import When
-
-SETTINGS = "bkgen.yml"
 
 
 class Subject(NamedTuple):
@@ -200,12 +199,34 @@ def _force_run(_subject: Subject, facts: Facts) -> Decision | None:
     if facts.force_run is None:
         return None
     path, pattern = facts.force_run
+    shown = _shown(facts, [path])
+    if pattern is None:
+        return Decision(
+            "RUN",
+            "force-run",
+            f"{shown[0]} is there for all suites",
+            Evidence(shown, source="git"),
+            "leave the settings and what the suites share alone in this change",
+        )
     return Decision(
         "RUN",
         "force-run",
-        f"{_shown(facts, [path])[0]} matches force_run",
-        Evidence(_shown(facts, [path]), pattern, field=("filter", "force_run"), source=SETTINGS),
+        f"{shown[0]} matches force_run",
+        Evidence(shown, pattern, field=("filter", "force_run"), source=SETTINGS),
         "leave the files that match force_run alone in this change",
+    )
+
+
+def _unclaimed(_subject: Subject, facts: Facts) -> Decision | None:
+    if not facts.unclaimed or facts.settings.filter.unclaimed != "run":
+        return None
+    shown = _shown(facts, facts.unclaimed)
+    return Decision(
+        "RUN",
+        "unclaimed",
+        f"{shown[0]} matches no suite's paths, so nobody knows what it concerns",
+        Evidence(shown, field=("filter", "unclaimed"), source=SETTINGS),
+        "add the file to the paths of the suites that test it, or to filter.trivial",
     )
 
 
@@ -258,16 +279,7 @@ def _claims(subject: Subject, facts: Facts) -> bool:
 
 
 def _first_match(files: Paths, patterns: tuple[str, ...], facts: Facts) -> tuple[str, str] | None:
-    return files.first_match(Patterns(patterns)) or _inside_link(patterns, facts)
-
-
-def _inside_link(patterns: tuple[str, ...], facts: Facts) -> tuple[str, str] | None:
-    # What changed inside a moved submodule or behind a symlink is not in the list: only the link is.
-    for file in facts.links:
-        for pattern in patterns:
-            if pattern.removeprefix("./").removeprefix("/").startswith(f"{file.path}/"):
-                return file.path, pattern
-    return None
+    return files.first_match(Patterns(patterns)) or inside_link(patterns, facts.links)
 
 
 def _paths(subject: Subject, facts: Facts) -> Decision | None:
@@ -325,6 +337,7 @@ ORDER: tuple[tuple[tuple[str, ...], Rule], ...] = (
     (("changes-unknown",), _changes_unknown),
     (("changes-empty",), _changes_empty),
     (("force-run",), _force_run),
+    (("unclaimed",), _unclaimed),
     (("own-directory",), _own_directory),
     (("only-trivial",), _only_trivial),
     (("paths-match", "paths-miss"), _paths),

@@ -16,6 +16,6 @@ escapes. Letter case always counts.
 """
 
 from bkgen.globs.faults import PatternFault, faults
-from bkgen.globs.matching import Paths, Patterns
+from bkgen.globs.matching import Paths, Patterns, reaches_below
 
-__all__ = ["Paths", "PatternFault", "Patterns", "faults"]
+__all__ = ["Paths", "PatternFault", "Patterns", "faults", "reaches_below"]

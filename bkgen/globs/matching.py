@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from heapq import merge
 
-from bkgen.globs.syntax import WILD, Rule
+from bkgen.globs.syntax import WILD, Rule, read
 
 
 @dataclass(frozen=True, init=False)
@@ -137,6 +137,23 @@ class Paths:
             for name in {*path.split("/")}:
                 by_name[name].append(index)
         return by_name
+
+
+def reaches_below(pattern: str, directory: str, *, floats: bool) -> bool:
+    """Whether `pattern`, which takes nothing away, could match something below `directory`.
+
+    `floats`: so could one that stands at any depth.
+    """
+    _, floating, rest = read(pattern)
+    if floating:
+        return floats
+    wanted = rest.split("/")
+    for index, name in enumerate(directory.split("/")):
+        if index >= len(wanted) - 1 or wanted[index] == "**":
+            return index < len(wanted) and wanted[index] == "**"
+        if Patterns([f"/{wanted[index]}"]).match(name) is None:
+            return False
+    return True
 
 
 def _key(path: str, is_link: bool) -> str:

@@ -10,6 +10,7 @@ from bkgen.plan.dependencies import edges_of, owners_of
 from bkgen.plan.keys import Keyed, keyed_steps, suite_key
 from bkgen.plan.planned import Plan, PlannedStep, PlannedSuite
 from bkgen.plan.trimming import without_idle
+from bkgen.plan.unclaimed import with_unclaimed
 from bkgen.spec.merge import merged_pod
 from bkgen.spec.references import Path
 from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, Mirror, SelectableStep, TriggerStep, When
@@ -22,7 +23,11 @@ def make_plan(suites: Sequence[Suite], facts: Facts) -> Plan:
     drafts = {suite.name: keyed_steps(suite) for suite in suites}
     owners = owners_of(suites, drafts)
     edges = edges_of(suites, drafts, owners)
-    decided = {suite.name: _decided(suite, drafts[suite.name], facts, edges) for suite in suites}
+    asked = {suite.name: subjects(suite, drafts[suite.name]) for suite in suites}
+    facts = with_unclaimed(facts, (one for named in asked.values() for one in named.values()))
+    decided = {
+        suite.name: _decided(suite, drafts[suite.name], asked[suite.name], facts, edges) for suite in suites
+    }
     closed = closed_over({step.key: step for steps in decided.values() for step in steps}, edges)
     needed = frozenset(need for step in closed.values() if step.decision.runs for need in step.needs)
     planned = [
@@ -70,9 +75,12 @@ def subjects(suite: Suite, keyed: Iterable[Keyed]) -> dict[str, Subject]:
 
 
 def _decided(
-    suite: Suite, keyed: tuple[Keyed, ...], facts: Facts, edges: Mapping[str, tuple[str, ...]]
+    suite: Suite,
+    keyed: tuple[Keyed, ...],
+    asked: Mapping[str, Subject],
+    facts: Facts,
+    edges: Mapping[str, tuple[str, ...]],
 ) -> list[PlannedStep]:
-    asked = subjects(suite, keyed)
     whole = Subject(suite.name, suite.source.file, ((("when",), suite.spec.when),))
     default = decide(whole, facts)
     wanted = (facts.selection.steps or {}).get(suite.name)

@@ -25,7 +25,10 @@ class Filter(Spec):
     trivial: _PatternTuple = TRIVIAL
     """Files whose change alone runs nothing; `!` carves exceptions out."""
     force_run: _PatternTuple = FORCE_RUN
-    """Files whose change runs everything that is admitted."""
+    """Files whose change runs everything that is admitted. bkgen.yml does so always, and so do files that lie
+    in `tests_dir` and in no suite."""
+    unclaimed: Literal["warn", "run"] = "warn"
+    """What a changed file does that no suite's paths match: only a warning, or run everything admitted."""
     force_label: Text = "force-ci"
     """The pull request label that lifts the question of relevance."""
     push_base: Literal["parent", "always-run"] = "parent"
