@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from bkgen.check.inline_python import inline_faults, started_files
 from bkgen.check.script_rules import STRICT, statuses, strictness
 from bkgen.check.script_waits import waits
 from bkgen.check.shell import Compound, Simple, commands, parse
@@ -385,6 +386,36 @@ WAITS = {
 @pytest.mark.parametrize(("text", "wanted"), WAITS.values(), ids=WAITS)
 def test_written_waits_are_read(text: str, wanted: list[int]) -> None:
     assert [wait.seconds for wait in waits(parse(text))] == wanted
+
+
+INLINE = {
+    "after -c": ("python -W ignore -c 'import pytest; pytest.main()'", [(1, 21)]),
+    "behind what starts it": ("timeout 60 uv run python3.12 -c 'import pytest\npytest.main()'", [(1, 33)]),
+    "in a heredoc": ("python <<X\nimport pytest\nif 1:\n  pytest.main()\nX", [(4, 3)]),
+    "in an indented heredoc": (
+        "if a; then\n\tpython - x <<-X\n\timport pytest\n\tpytest.main()\n\tX\nfi",
+        [(4, 2)],
+    ),
+    "in a heredoc with tabs of its own": ("python <<X\nimport pytest\nif 1:\n\tpytest.main()\nX", [(4, 2)]),
+    "kept and left with": ("python -c 'import sys, pytest; sys.exit(pytest.main())'", []),
+    "no Python, for the shell fills it in": ('python -c "import pytest; pytest.main($ARGS"', []),
+    "a file's standard input": ("python a.py <<X\nimport pytest\npytest.main()\nX", []),
+    "a module's standard input": ("python -m a <<X\nimport pytest\npytest.main()\nX", []),
+    "another program's": ("cat <<X\nimport pytest\npytest.main()\nX\nruby -c 'pytest.main()'; python", []),
+}
+
+
+@pytest.mark.parametrize(("text", "wanted"), INLINE.values(), ids=INLINE)
+def test_python_in_a_script_is_looked_at(text: str, wanted: list[tuple[int, int]]) -> None:
+    script = parse(text)
+    assert [script.place(fault.offset) for fault in inline_faults(script)] == wanted
+
+
+def test_python_files_that_a_script_starts_are_found_from_the_root_or_beside_it() -> None:
+    text = 'python a.py; python -u "$(dirname "$0")/b.py" x; exec python3 ../../c/d.py; python ../../../e.py; cat f.py'
+    assert list(started_files("k3_tests/unit/run.sh", parse(text))) == [
+        ("a.py", "k3_tests/unit/a.py"), ("b.py", "k3_tests/unit/b.py"), ("c/d.py",), (),
+    ]  # fmt: skip
 
 
 def test_only_a_wait_that_always_comes_by_is_certain() -> None:

@@ -82,7 +82,8 @@ def check_repository(root: Path, environ: Mapping[str, str]) -> Report:
     scripts = scripts_of(reading.suites, reading.unread, disk)
     found = list(reading.problems)
     found += script_problems(scripts, reading.suites, reading.unread, disk)
-    found += python_problems((*(suite.directory for suite in reading.suites), *reading.unread), disk)
+    directories = (*(suite.directory for suite in reading.suites), *reading.unread)
+    found += python_problems(directories, scripts, disk)
     settings = reading.settings
     lists = lists_of(reading.suites, settings, reading.settings_source)
     found += _patterns(reading, listed, lists)

@@ -1,29 +1,79 @@
-"""Python files of the suites that start pytest themselves and lose what it says."""
+"""Python files that start pytest themselves and lose what it says."""
 
 from __future__ import annotations
 
 import ast
 import sys
-from collections.abc import Iterable, Iterator
+import warnings
+from collections.abc import Iterable, Iterator, Mapping
 
+from bkgen.check.commands import Named
 from bkgen.check.files import Disk
-from bkgen.errors import Diagnostic, Position
+from bkgen.check.inline_python import started_files
+from bkgen.check.lost_results import DROPPED, lost_results
+from bkgen.check.shell import parse
+from bkgen.errors import Diagnostic, Position, Severity
 
-_SCOPES = (ast.FunctionDef, ast.AsyncFunctionDef, ast.Lambda, ast.Module, ast.ClassDef)
+_MAY_CALL = (b"pytest.main", b"import main", b"import pytest as", b"main as")
 
 
-def python_problems(directories: Iterable[str], disk: Disk) -> Iterator[Diagnostic]:
-    """Calls of `pytest.main` in the suites' directories whose result nobody looks at."""
+def python_problems(
+    directories: Iterable[str], scripts: Mapping[str, list[Named]], disk: Disk
+) -> Iterator[Diagnostic]:
+    """Calls of `pytest.main` whose result nobody looks at.
+
+    In the suites' `directories`, in files that `scripts` start, and, as a warning since nobody may start
+    them so, in every other test file that git tracks.
+    """
+    seen: set[str] = set()
     for directory in directories:
         for path in disk.below(directory, (".py",)):
-            yield from _in_file(path, disk.text(path) or "")
+            seen.add(path)
+            yield from _in_file(path, disk.text(path) or "", "error")
+    for path in _started(scripts, disk):
+        if path not in seen:
+            seen.add(path)
+            yield from _in_file(path, _calling(path, disk), "error")
+    for path in _test_files(disk):
+        if path not in seen:
+            yield from _in_file(path, _calling(path, disk), "warning")
 
 
-def _in_file(path: str, text: str) -> Iterator[Diagnostic]:
+def _started(scripts: Mapping[str, list[Named]], disk: Disk) -> Iterator[str]:
+    for path in scripts:
+        text = disk.text(path) or ""
+        if path.endswith(".py"):
+            yield path
+        elif ".py" in text:
+            for candidates in started_files(path, parse(text)):
+                yield from [one for one in candidates if disk.is_file(one)][:1]
+
+
+def _test_files(disk: Disk) -> Iterator[str]:
+    for path in sorted(disk.listing.tracked) if disk.listing else ():
+        name = path.rsplit("/", 1)[-1]
+        if name.endswith("_test.py") or (name.startswith("test_") and name.endswith(".py")):
+            yield path
+
+
+def _calling(path: str, disk: Disk) -> str:
+    """The text of a file that may call `pytest.main`; empty for one that does not, as nearly all do not."""
+    try:
+        content = (disk.root / path).read_bytes() if disk.is_file(path) else b""
+    except OSError:
+        return ""
+    if b"pytest" not in content or not any(word in content for word in _MAY_CALL):
+        return ""
+    return content.decode("utf-8", "surrogateescape")
+
+
+def _in_file(path: str, text: str, severity: Severity) -> Iterator[Diagnostic]:
     if "pytest" not in text:
         return
     try:
-        tree = ast.parse(text.encode("utf-8", "surrogateescape"))
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            tree = ast.parse(text.encode("utf-8", "surrogateescape"))
     except (SyntaxError, ValueError) as error:
         line = getattr(error, "lineno", None) or 1
         version = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -35,56 +85,6 @@ def _in_file(path: str, text: str) -> Iterator[Diagnostic]:
             severity="warning",
         )
         return
-    for call in lost_results(tree):
-        yield Diagnostic(
-            "python-pytest-main",
-            "the result of pytest.main is dropped: the program ends with 0 although tests failed",
-            "write sys.exit(pytest.main(…))",
-            Position(path, call.lineno, call.col_offset + 1),
-        )
-
-
-def lost_results(tree: ast.Module) -> Iterator[ast.Call]:
-    """The calls of `pytest.main` as statements, or kept under a name that is never read."""
-    names = _names_of_main(tree)
-    for scope in (node for node in ast.walk(tree) if isinstance(node, _SCOPES)):
-        read = {n.id for n in ast.walk(scope) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
-        for statement in _own_statements(scope):
-            value = getattr(statement, "value", None)
-            if not isinstance(value, ast.Call) or ast.unparse(value.func) not in names:
-                continue
-            if isinstance(statement, ast.Expr) or not _targets(statement) <= read:
-                yield value
-
-
-def _names_of_main(tree: ast.Module) -> set[str]:
-    names = {"pytest.main"}
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            names |= {
-                f"{alias.asname}.main" for alias in node.names if alias.name == "pytest" and alias.asname
-            }
-        elif isinstance(node, ast.ImportFrom) and node.module == "pytest":
-            names |= {alias.asname or alias.name for alias in node.names if alias.name == "main"}
-    return names
-
-
-def _own_statements(scope: ast.AST) -> Iterator[ast.AST]:
-    """What stands in `scope` itself, not in a function inside it."""
-    waiting = list(ast.iter_child_nodes(scope))
-    while waiting:
-        node = waiting.pop(0)
-        yield node
-        if not isinstance(node, _SCOPES):
-            waiting += ast.iter_child_nodes(node)
-
-
-def _targets(statement: ast.AST) -> set[str]:
-    """The plain names a value is kept under; none for a `return`, an attribute or an item of something."""
-    if isinstance(statement, ast.Assign):
-        targets = statement.targets
-    elif isinstance(statement, (ast.AnnAssign, ast.NamedExpr)):
-        targets = [statement.target]
-    else:
-        return set()
-    return {target.id for target in targets if isinstance(target, ast.Name)}
+    for call in lost_results(tree, in_tests=severity == "error"):
+        place = Position(path, call.lineno, call.col_offset + 1)
+        yield Diagnostic("python-pytest-main", *DROPPED, place, severity=severity)

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator
 
 from bkgen.check.fault import Fault
 from bkgen.check.harmless import QUIET, Effects
+from bkgen.check.inline_python import inline_faults
 from bkgen.check.lost import lost_statuses
 from bkgen.check.masked import masked_statuses
 from bkgen.check.shell import AndOr, Pipeline, Script, Simple, and_ors, commands, parse
@@ -76,6 +77,7 @@ def statuses(script: Script, strict: frozenset[str] | None, around: str = "") ->
         yield from _ignored(and_or, effects)
     yield from trap_faults(script)
     yield from lost_statuses(script, sourced=strict is None, around=around)
+    yield from inline_faults(script)
     yield from masked_statuses(script, errexit=strict is None or "errexit" in strict)
 
 

@@ -37,5 +37,6 @@ def severities() -> dict[str, frozenset[str]]:
     known: dict[str, frozenset[str]] = {rule.code: frozenset({rule.severity}) for rule in rules()}
     for code in codes():
         known[code.code] = known.get(code.code, frozenset()) | {code.severity}
-    known["pattern-matches-nothing"] |= {"warning"}
+    for name in ("pattern-matches-nothing", "python-pytest-main"):
+        known[name] |= {"warning"}
     return known

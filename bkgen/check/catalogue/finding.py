@@ -117,7 +117,8 @@ SCRIPTS: tuple[Code, ...] = (
     error(
         "python-pytest-main",
         "pytest.main without its status",
-        "The program ends with 0 though tests failed: `sys.exit(pytest.main(…))`.",
+        "The program ends with 0 though tests failed: `sys.exit(pytest.main(…))`. Scripts are looked at for "
+        "`python -c` and heredocs, too. A warning only in test files that no suite's script starts.",
     ),
     warning(
         "python-unreadable",
