@@ -110,6 +110,40 @@ def test_an_upload_that_fails_with_23_fails_the_step(cli: Cli) -> None:
     result = upload(cli, made, FAKE_AGENT_UPLOAD_EXIT="23")
     assert result.code == 75
     assert "23" in result.err
+    assert cli.agent.annotations["bkgen"].startswith("error\n**bkgen could not upload the pipeline**")
+
+
+def test_facts_that_buildkite_never_gives_fail_the_step_and_are_annotated(cli: Cli) -> None:
+    made = cli.pull_request({"src/core.py": "core = 2\n"})
+    result = upload(cli, made, BUILDKITE_SOURCE="carrier-pigeon")
+    assert result.code == 1
+    assert kinds(cli) == ["annotate"]
+    assert "carrier-pigeon" in cli.agent.annotations["bkgen"]
+
+
+SECRET = 'hf"abcdef\\123456'
+
+
+@pytest.mark.parametrize("dry", [(), ("--dry-run",)], ids=["uploaded", "printed"])
+def test_a_secret_of_the_environment_is_never_written_into_the_build(cli: Cli, dry: tuple[str, ...]) -> None:
+    pipeline = "steps:\n- {key: leaky, command: " + json.dumps(f"login {SECRET}") + "}\n"
+    made = cli.pull_request({"k3_tests/alpha/pipeline.yml": pipeline})
+    result = upload(cli, made, *dry, HF_TOKEN=SECRET)
+    assert (result.code, result.out) == (1, "")
+    assert not cli.agent.uploads
+    (line,) = [line for line in result.err.splitlines() if "[upload-secret]" in line]
+    assert line.startswith("leaky: the value of HF_TOKEN")
+    assert SECRET not in result.err + str(cli.agent.annotations if not dry else "")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("HF_TOKEN", "short"), ("MODEL_NAME", "facebook/opt-125m"), ("HF_TOKEN", "another-secret")],
+)
+def test_what_is_no_secret_of_the_environment_is_written_as_it_is(cli: Cli, name: str, value: str) -> None:
+    pipeline = "steps:\n- {key: open, command: login short facebook/opt-125m}\n"
+    made = cli.pull_request({"k3_tests/alpha/pipeline.yml": pipeline})
+    assert upload(cli, made, "--dry-run", **{name: value}).code == 0
 
 
 @pytest.mark.slow

@@ -104,8 +104,7 @@ def upload(
     """The upload step: decide, generate, upload, annotate. Names narrow it to these suites."""
     from bkgen.cli.uploading import run_upload
 
-    build = build_from(Flags(**flags), os.environ)
-    run_upload(build, Flags(**flags), suites, dry_run=dry_run, as_json=as_json, checks=wait_for_checks)
+    run_upload(Flags(**flags), suites, dry_run=dry_run, as_json=as_json, checks=wait_for_checks)
 
 
 @bkgen.command()

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import click
 
 from bkgen.build import Build
 from bkgen.cli.entry import say
-from bkgen.cli.facts import Flags, Workspace
+from bkgen.cli.facts import Flags, Workspace, build_from
 from bkgen.cli.planning import generation_for, tell_warnings
 from bkgen.cli.rendering import pipeline_text
 from bkgen.errors import BkgenError, Diagnostic, UserError
+from bkgen.generate.leaks import leaked
 from bkgen.generate.phases import Generation
 from bkgen.report.annotation import annotation, failure_annotation, style_of, warnings_of
 from bkgen.report.figures import counted
@@ -23,21 +26,16 @@ if TYPE_CHECKING:
 
 
 def run_upload(
-    build: Build,
-    flags: Flags,
-    names: tuple[str, ...],
-    *,
-    dry_run: bool,
-    as_json: bool,
-    checks: tuple[str, ...],
+    flags: Flags, names: tuple[str, ...], *, dry_run: bool, as_json: bool, checks: tuple[str, ...]
 ) -> None:
     """The main job. With `dry_run` the pipeline goes to standard output and nothing leaves the machine."""
     agent = None if dry_run else _find_agent()
-    try:
+    with _failure_annotated(agent, "uploaded nothing: something must be mended first"):
+        build = build_from(flags, os.environ)
         space, generation = generation_for(build, flags, names)
-    except BkgenError as error:
-        _annotate_failure(agent, error)
-        raise
+        leaks = leaked(generation.pipeline, os.environ)
+        if leaks:
+            raise UserError(leaks)
     _tell(space, generation)
     if dry_run:
         click.echo(pipeline_text(generation, as_json), nl=False)
@@ -45,7 +43,8 @@ def run_upload(
     if generation.uploads:
         if checks and agent is not None:
             _wait(agent, build, checks)
-        _upload(agent, generation, names or build.only)
+        with _failure_annotated(agent, "could not upload the pipeline"):
+            _upload(agent, generation, names or build.only)
     _annotate(agent, generation)
 
 
@@ -92,19 +91,21 @@ def _annotate(agent: Agent | None, generation: Generation) -> None:
         say(f"warning: {failed}")
 
 
-def _annotate_failure(agent: Agent | None, error: BkgenError) -> None:
-    said = error.diagnostics if isinstance(error, UserError) else (Diagnostic("", str(error)),)
-    if agent is not None:
-        failed = agent.annotate(failure_annotation(said), style="error")
-        if failed:
-            say(f"warning: {failed}")
+@contextmanager
+def _failure_annotated(agent: Agent | None, what: str) -> Iterator[None]:
+    try:
+        yield
+    except BkgenError as error:
+        said = error.diagnostics if isinstance(error, UserError) else (Diagnostic("", str(error)),)
+        if agent is not None:
+            failed = agent.annotate(failure_annotation(what, said), style="error")
+            if failed:
+                say(f"warning: {failed}")
+        raise
 
 
 def _wait(agent: Agent, build: Build, checks: tuple[str, ...]) -> None:
     from bkgen.cli.checks import wait_for_checks
 
-    try:
+    with _failure_annotated(agent, "uploaded nothing: it waited for checks"):
         wait_for_checks(build, checks, os.environ, say)
-    except UserError as error:
-        _annotate_failure(agent, error)
-        raise

@@ -84,9 +84,9 @@ def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
     return "\n".join(lines)
 
 
-def failure_annotation(diagnostics: Sequence[Diagnostic]) -> str:
-    """The body for a build whose pipeline could not be made, or may not be uploaded."""
-    lines = ["**bkgen uploaded nothing: something must be mended first**"]
+def failure_annotation(what: str, diagnostics: Sequence[Diagnostic]) -> str:
+    """The body for a build whose pipeline could not be made or uploaded; `what` bkgen did or could not do."""
+    lines = [f"**bkgen {what}**"]
     lines += [f"- {escaped(str(diagnostic))}" for diagnostic in diagnostics[:50]]
     if len(diagnostics) > 50:
         lines.append(f"- … and {len(diagnostics) - 50} more")
