@@ -12,12 +12,12 @@ from bkgen.build import Build
 from bkgen.changes import ChangesNotAsked
 from bkgen.config.load import load_configuration
 from bkgen.decide.facts import Selection
-from bkgen.errors import UserError
 from bkgen.generate.phases import generate
 from bkgen.pods.build import NO_GPU, build_pod
 from bkgen.pods.merge import laid_over
 from bkgen.spec.pod import Pod
 from decisions import Files, settings
+from verify_samples import said_of as said_of_files
 
 GIVEN = settings(
     profiles={
@@ -301,15 +301,8 @@ def test_the_guides_pipeline_in_compact_form_is_the_same_pod_in_eight_lines_or_f
 
 
 def said_of(text: str, settings_text: str = GUIDE_SETTINGS) -> list[tuple[str, str]]:
-    """Codes and fields of everything said about a suite."""
-    files = {"bkgen.yml": settings_text, "k3_tests/unit/pipeline.yml": text, "k3_tests/unit/run.sh": ""}
-    configuration = load_configuration(Files(files))
-    named = Selection(frozenset({"unit"}), None, True)
-    try:
-        said = generate(configuration, Build(), ChangesNotAsked("a test"), named).diagnostics
-    except UserError as error:
-        said = error.diagnostics
-    return [(one.code, one.field) for one in said]
+    """Codes and fields of everything said about a suite of a repository like the guide's."""
+    return [(one.code, one.field) for one in said_of_files(text, settings_text)]
 
 
 CPU_ON_GPU_IMAGE = """\

@@ -137,7 +137,7 @@ def test_an_annotation_may_hold_any_text_under_a_valid_name() -> None:
 
 
 def test_node_selectors_come_from_the_declared_labels_and_kubernetes_own() -> None:
-    rules = PodRules(node_labels=("disk", "gpu-model=h200"))
+    rules = PodRules(node_labels={"disk": (), "gpu-model": ("h200",)})
     assert codes(pod(nodeSelector={"kubernetes.io/arch": "amd64", "disk": "nvme"}), rules) == set()
     assert codes(pod(nodeSelector={"gpu-model": "h100"}), rules) == {"pod-node-selector"}
     assert codes(pod(nodeSelector={"anything": "goes"})) == set()

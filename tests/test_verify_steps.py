@@ -318,12 +318,13 @@ def test_a_plain_agent_step_has_no_deadline_of_a_pod() -> None:
 
 
 def test_the_controller_s_tags_decide_only_for_pods_in_its_own_queue() -> None:
-    rules = PodRules(controller_tags={"k8s": {"gpu": "h200"}})
+    rules = PodRules(controller_tags={"k8s": {"gpu": ("h200", "l40s")}})
 
     def asking(**agents: str) -> set[str]:
         return codes(command(agents=agents, plugins=["kubernetes"]), rules)
 
     assert asking(queue="k8s", gpu="h200") == set()
+    assert asking(queue="k8s", gpu="l40s") == set()
     assert asking(queue="k8s", gpu="*") == set()
     assert asking(queue="k8s", resource_class="large") == set()
     assert asking(queue="amd", gpu="mi300") == set()

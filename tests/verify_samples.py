@@ -12,7 +12,14 @@ import jsonschema
 import referencing
 from jsonschema.protocols import Validator
 
+from bkgen.build import Build
+from bkgen.changes import ChangesNotAsked
+from bkgen.config.load import load_configuration
+from bkgen.decide.facts import Selection
+from bkgen.errors import Diagnostic, UserError
+from bkgen.generate.phases import generate
 from bkgen.verify import PodRules, verify_pod, verify_step
+from decisions import Files
 
 PINNED = "1.34.0"
 """The Kubernetes version whose published schema is the second judge."""
@@ -121,6 +128,18 @@ def gpu_pod() -> dict[str, Any]:
         "checkout": {"cloneFlags": "--depth=1", "noSubmodules": True},
         "jobActiveDeadlineSeconds": 7200,
     }
+
+
+def said_of(text: str, settings: str) -> tuple[Diagnostic, ...]:
+    """Everything said about the suite `unit` of this text, in a repository with these settings."""
+    files = {"bkgen.yml": settings, "k3_tests/unit/pipeline.yml": text, "k3_tests/unit/run.sh": ""}
+    named = Selection(frozenset({"unit"}), None, True)
+    try:
+        return generate(
+            load_configuration(Files(files)), Build(), ChangesNotAsked("a test"), named
+        ).diagnostics
+    except UserError as error:
+        return error.diagnostics
 
 
 def spec_of(plugin: dict[str, Any]) -> dict[str, Any]:

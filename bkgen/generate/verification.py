@@ -20,12 +20,17 @@ from bkgen.verify.resources import VENDOR_RESOURCES
 def pod_rules(settings: Settings, build: Build) -> PodRules:
     """What the settings say that a rule needs to know."""
     profiles = settings.profiles.values()
-    per_node = {p.gpu_resource: p.gpus_per_node for p in profiles if p.gpu_resource and p.gpus_per_node}
     return PodRules(
         host_paths=settings.host_paths,
         gpu_resources=tuple(sorted({p.gpu_resource for p in profiles if p.gpu_resource})),
         gpu_claims=tuple(sorted({p.claim_template for p in profiles if p.claim_template})),
-        gpus_per_node=per_node,
+        gpus_per_node=_per_node(settings),
+        gpu_capacity=_capacity(settings),
+        pod_pending_minutes=settings.limits.pod_pending_minutes,
+        node_labels=settings.node_labels,
+        selector_labels=tuple(sorted({label for p in profiles for label in p.node_selector})),
+        queues=tuple(sorted({settings.queue, *(p.queue for p in profiles if p.queue)})),
+        controller_tags=_controller_tags(settings),
         jobs_per_upload=settings.limits.jobs_per_upload,
         jobs_per_build=settings.limits.jobs_per_build,
         cuda_images=(*DEFAULT_RULES.cuda_images, *sorted(_cuda_images(settings))),
@@ -35,6 +40,36 @@ def pod_rules(settings: Settings, build: Build) -> PodRules:
         fork_privileged=settings.forks.privileged,
         fork_secrets=settings.forks.secrets,
     )
+
+
+def _per_node(settings: Settings) -> dict[str, int]:
+    """The largest node of each resource: several profiles may ask for one resource on different nodes."""
+    most: dict[str, int] = {}
+    for profile in settings.profiles.values():
+        if profile.gpu_resource and profile.gpus_per_node:
+            most[profile.gpu_resource] = max(profile.gpus_per_node, most.get(profile.gpu_resource, 0))
+    return most
+
+
+def _capacity(settings: Settings) -> dict[str, int]:
+    """All devices of a resource, where every profile with that resource says how many it has."""
+    counts: dict[str, list[int | None]] = {}
+    for profile in settings.profiles.values():
+        if profile.gpu_resource:
+            counts.setdefault(profile.gpu_resource, []).append(profile.gpus)
+    known = {name: [count for count in all_of if count] for name, all_of in counts.items()}
+    return {name: sum(some) for name, some in known.items() if len(some) == len(counts[name])}
+
+
+def _controller_tags(settings: Settings) -> dict[str, dict[str, tuple[str, ...]]]:
+    """The tags that profiles with pods ask for, by queue: so its controllers have them."""
+    tags: dict[str, dict[str, tuple[str, ...]]] = {}
+    for profile in settings.profiles.values():
+        if profile.pod and profile.agents:
+            of_queue = tags.setdefault(profile.queue or settings.queue, {})
+            for key, value in profile.agents.items():
+                of_queue[key] = (*of_queue.get(key, ()), value)
+    return tags
 
 
 def _cuda_images(settings: Settings) -> set[str]:

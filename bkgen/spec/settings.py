@@ -98,6 +98,8 @@ class Profile(Spec):
     """The extended resource a GPU is asked for by, such as nvidia.com/gpu."""
     gpus_per_node: Positive | None = None
     """How many of them a node has."""
+    gpus: Positive | None = None
+    """How many of them the cluster has; absent: unknown. Jobs that would wait too long for one are found."""
     claim_template: Text | None = None
     """A ResourceClaimTemplate (DRA) instead of an extended resource; one claim a GPU."""
     image: Name | None = None
@@ -172,14 +174,21 @@ class Forks(Spec):
 
 
 class Limits(Spec):
-    """Buildkite's limits; an organisation can have them raised."""
+    """Limits of Buildkite, which an organisation can have raised, and of the controller."""
 
     jobs_per_upload: Positive = 500
     """Jobs in one upload, groups counted."""
     jobs_per_build: Positive = 4000
     """Jobs in a build."""
+    pod_pending_minutes: Positive = 15
+    """How long the controller lets a pod wait for a node (its `pod-pending-timeout`)."""
 
 
+def _label_values(value: object) -> object:
+    return () if value is None else listed(value)
+
+
+_NodeLabels = dict[str, Annotated[tuple[Text, ...], BeforeValidator(_label_values)]]
 _Profiles = Annotated[dict[str, Profile], BeforeValidator(_bodies), Field(min_length=1)]
 _Retries = dict[str, list[native.AutomaticRetry]]
 
@@ -211,6 +220,9 @@ class Settings(Spec):
     """The profile of a pod that names none; absent: the first."""
     upload_profile: Text | None = None
     """The profile of the upload step; absent: the image bkgen:latest, imported on the node, on `queue`."""
+    node_labels: Annotated[_NodeLabels, Lazily(_NodeLabels)] | None = None
+    """Labels of the nodes, each with its values (none: any); a node selector may ask for nothing else.
+    Absent: selectors are only compared with those of the profiles and Kubernetes' own."""
     caches: Annotated[dict[str, Cache], Lazily(dict[str, Cache])] = Field(default_factory=dict)
     """Shared volumes by name."""
     scratch: Annotated[Scratch, Lazily(Scratch)] | None = None
@@ -224,7 +236,7 @@ class Settings(Spec):
     forks: Annotated[Forks, Lazily(Forks)] = Field(default_factory=Forks.model_construct)
     """What a fork's pull request may do."""
     limits: Annotated[Limits, Lazily(Limits)] = Field(default_factory=Limits.model_construct)
-    """Buildkite's limits."""
+    """Limits of Buildkite and of the controller."""
 
     @model_validator(mode="before")
     @classmethod

@@ -43,10 +43,14 @@ class PodRules(NamedTuple):
     """All devices of a resource in the cluster, for the rule about jobs that wait too long."""
     pod_pending_minutes: int = 15
     """How long the controller lets a pod wait for a node (its `pod-pending-timeout`)."""
-    node_labels: tuple[str, ...] | None = None
-    """Labels a node selector may ask for: `key`, or `key=value` for single values."""
-    controller_tags: Mapping[str, Mapping[str, str]] = MappingProxyType({})
-    """For a queue, the tags that its controller was started with (`config.tags`)."""
+    node_labels: Mapping[str, tuple[str, ...]] | None = None
+    """Labels a node selector may ask for, each with its values (none: any)."""
+    selector_labels: tuple[str, ...] = ()
+    """Labels that profiles select nodes by; where `node_labels` is None, typing errors are told by them."""
+    queues: tuple[str, ...] = ()
+    """Queues of the settings and of their profiles."""
+    controller_tags: Mapping[str, Mapping[str, tuple[str, ...]]] = MappingProxyType({})
+    """For a queue, the tags that its controllers were started with (`config.tags`)."""
     job_deadline_minutes: int = 360
     """The controller's `job-active-deadline-seconds`, in minutes."""
     jobs_per_upload: int = 500

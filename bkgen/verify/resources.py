@@ -39,6 +39,7 @@ _BESIDE = ("rdma/", "vpc.amazonaws.com/", "devices.kubevirt.io/", "smarter-devic
 _MIG = r"nvidia\.com/mig-[1-9][0-9]*g\.[1-9][0-9]*gb(\.me)?(\.shared)?"
 KUEUE_LABEL = "kueue.x-k8s.io/queue-name"
 _TINY = 1024 * 1024
+_LARGEST_NODE = 16
 
 
 def amount(pod: Pod, value: object) -> Fraction | None:
@@ -260,17 +261,25 @@ def _memory(pod: Pod, rules: PodRules) -> Iterator[Finding]:
 
 
 def _gpus_per_node(pod: Pod, rules: PodRules) -> Iterator[Finding]:
-    if not rules.gpus_per_node:
-        return
     for name, count in pod_devices(pod, rules).items():
         most = rules.gpus_per_node.get(name)
-        if most is not None and count > most:
-            box = next(box for box in pod.boxes if name in box.limits or name in box.requests)
-            path = (box.limits.get(name) or box.requests[name])[1]
+        if count <= (most or _LARGEST_NODE) or (most is None and _is_a_share(name)):
+            continue
+        box = next(box for box in pod.boxes if name in box.limits or name in box.requests)
+        path = (box.limits.get(name) or box.requests[name])[1]
+        if most is not None:
             message = f"the pod needs {count} of {name}, but a node has {most}"
-            yield error(
-                "pod-gpus-above-node", path, message, f"ask for {most} or fewer, or choose another profile"
-            )
+            hint = f"ask for {most} or fewer, or choose another profile"
+            yield error("pod-gpus-above-node", path, message, hint)
+        else:
+            message = f"the pod needs {count} of {name} on one node; hardly one has over {_LARGEST_NODE}"
+            hint = "ask for fewer, or say in the settings how many a node has (profiles: gpus_per_node)"
+            yield warning("pod-gpus-many", path, message, hint)
+
+
+def _is_a_share(name: str) -> bool:
+    """A slice of a GPU, of which one GPU gives several."""
+    return name.endswith(".shared") or name.startswith("nvidia.com/mig-")
 
 
 def _kueue(pod: Pod, rules: PodRules) -> Iterator[Finding]:

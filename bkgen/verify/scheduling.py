@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 from bkgen.errors import did_you_mean
 from bkgen.verify.containers import RESERVED
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.pod import Pod, volume_sources
+from bkgen.verify.slip import slip_of
 from bkgen.verify.values import as_map, as_text, is_label_value, is_open, is_qualified_name, maps_in
 
+# Source: Kubernetes, well-known labels, annotations and taints.
+_OF_KUBERNETES = (
+    "kubernetes.io/arch",
+    "kubernetes.io/hostname",
+    "kubernetes.io/os",
+    "node.kubernetes.io/instance-type",
+    "node.kubernetes.io/windows-build",
+    "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone",
+)
 _LABEL_HINT = "at most 63 letters, digits, '-', '_' and '.', with a letter or digit at both ends"
 
 
@@ -56,27 +67,33 @@ def _label_value(pod: Pod, path: Path, value: str) -> Iterator[Finding]:
 
 
 def _node_selector(pod: Pod, rules: PodRules) -> Iterator[Finding]:
-    if rules.node_labels is None:
-        return
-    values: dict[str, set[str]] = {}
-    for entry in rules.node_labels:
-        name, _, value = entry.partition("=")
-        values.setdefault(name, set()).update({value} if value else ())
     for owner, spec in pod.specs:
-        for name, value in as_map(spec.get("nodeSelector")).items():
-            path = (owner, "nodeSelector", name)
-            if name.startswith("kubernetes.io/"):
+        for name, value in _texts_of(spec.get("nodeSelector")):
+            if name in _OF_KUBERNETES or name.startswith("node-role.kubernetes.io/"):
                 continue
-            if name not in values:
-                message = f"the settings know no node label '{name}'; such a pod waits for ever"
-                yield error("pod-node-selector", path, message, did_you_mean(name, values))
-            elif (
-                values[name]
-                and str(value) not in values[name]
-                and not is_open(value, interpolate=pod.interpolate)
-            ):
-                message = f"no node has {name}={value}; such a pod waits for ever"
-                yield error("pod-node-selector", path, message, did_you_mean(str(value), values[name]))
+            path = (owner, "nodeSelector", name)
+            if rules.node_labels is not None:
+                open_value = is_open(value, interpolate=pod.interpolate)
+                yield from _declared(rules.node_labels, path, name, None if open_value else str(value))
+            elif close := slip_of(name, (*_OF_KUBERNETES, *rules.selector_labels)):
+                message = f"the node label '{name}' is one letter away from '{close}'"
+                hint = f"did you mean '{close}'? Labels of your own go into the settings (node_labels)"
+                yield warning("pod-node-selector-close", path, message, hint)
+
+
+def _texts_of(selector: object) -> Iterator[tuple[str, object]]:
+    return ((name, value) for name, value in as_map(selector).items() if isinstance(name, str))
+
+
+def _declared(
+    labels: Mapping[str, Sequence[str]], path: Path, name: str, value: str | None
+) -> Iterator[Finding]:
+    if name not in labels:
+        message = f"the settings know no node label '{name}'; such a pod waits for ever"
+        yield error("pod-node-selector", path, message, did_you_mean(name, labels))
+    elif labels[name] and value is not None and value not in labels[name]:
+        message = f"no node has {name}={value}; such a pod waits for ever"
+        yield error("pod-node-selector", path, message, did_you_mean(value, labels[name]))
 
 
 def _patch_targets(pod: Pod, rules: PodRules) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from bkgen.verify.examine import Examined
 from bkgen.verify.finding import Finding, Path, PodRules, error, warning
 from bkgen.verify.retry import retry
 from bkgen.verify.sensitive import is_secret_name, secret_finding
+from bkgen.verify.slip import slip_of
 from bkgen.verify.values import as_list, as_map, is_env_name, is_open
 from bkgen.verify.visible import of_step
 from bkgen.verify.width import concurrency, job_count, matrix
@@ -170,19 +171,27 @@ def tags_of(step: Mapping[str, Any]) -> dict[str, str]:
 
 def _agents(step: Mapping[str, Any], context: Context) -> Iterator[Finding]:
     tags = tags_of(step)
-    if tags.get("queue") == "":
+    queue = tags.get("queue", "default")
+    if queue == "":
         message = "the queue is empty, and no agent listens to it"
         yield error("queue-empty", ("agents",), message, "write the queue's name, or take the tag out")
-    known = context.rules.controller_tags.get(tags.get("queue", "default"))
+    elif close := slip_of(queue, context.rules.queues):
+        message = f"the settings know no queue '{queue}', but one that is called almost so"
+        hint = f"did you mean '{close}'? A queue of your own goes into the settings (queue, or a profile's)"
+        yield warning("queue-close", ("agents",), message, hint)
+    known = context.rules.controller_tags.get(queue)
     if known is None or not context.pods:
         return
     for key, value in tags.items():
         if key in {"queue", "resource_class"} or is_open(value, interpolate=context.interpolate):
             continue
-        if key not in known or value not in {"*", known[key]}:
-            message = f"the controller of this queue has no tag {key}={value}; the job would wait for ever"
-            shown = {f"{name}={tag}" for name, tag in known.items()}
-            yield error("tag-unknown", ("agents", key), message, did_you_mean(f"{key}={value}", shown))
+        if value not in {"*", *known.get(key, ())}:
+            message = (
+                f"no profile has the tag {key}={value} for this queue; without it the job waits for ever"
+            )
+            shown = {f"{name}={tag}" for name, values in known.items() for tag in values}
+            hint = f"{did_you_mean(f'{key}={value}', shown)}; further tags go into a profile's agents"
+            yield warning("tag-unknown", ("agents", key), message, hint)
 
 
 def _and_its_pod(step: Mapping[str, Any], context: Context) -> Iterator[Finding]:

@@ -133,6 +133,16 @@ containers: [{image: 'ubuntu:24.04', resources: {limits: {hugepages-2Mi: 1Gi, me
         {"gpus_per_node": {"amd.com/gpu": 8}},
     ),
     Rule(
+        "pod-gpus-many",
+        "warning",
+        "More devices than nodes usually have",
+        "A pod runs on one node, and hardly a node has more than sixteen GPUs. Where a profile says how many "
+        "its nodes have, that number counts instead.",
+        "podSpec",
+        _GPUS % 64,
+        _GPUS % 16,
+    ),
+    Rule(
         "pod-kueue-requests",
         "warning",
         "A queue of Kueue without requests",
@@ -149,7 +159,8 @@ podSpec:
         "warning",
         "More jobs than devices, and waiting pods are failed",
         "The controller fails a pod that finds no node in time, and the clock starts when the pod is made. "
-        "Jobs of one step that take turns on the devices wait for each other.",
+        "Jobs of one step that take turns on the devices wait for each other. A profile's gpus says how many "
+        "there are, and limits.pod_pending_minutes how long a pod may wait.",
         "step",
         """\
 parallelism: 10

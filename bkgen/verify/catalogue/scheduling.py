@@ -29,12 +29,23 @@ RULES: tuple[Rule, ...] = (
         "pod-node-selector",
         "error",
         "A node label that the settings do not know",
-        "A pod with a misspelt selector waits for ever. Where the settings list the labels of the nodes, "
-        "nothing else may be asked for.",
+        "A pod with a misspelt selector waits for ever. Where the settings list the labels of the nodes "
+        "(node_labels), nothing but these and Kubernetes' own may be asked for.",
         "podSpec",
         "nodeSelector: {gpu-modle: h200}",
         "nodeSelector: {gpu-model: h200}",
-        {"node_labels": ("gpu-model=h200", "gpu-model=l40s")},
+        {"node_labels": {"gpu-model": ("h200", "l40s")}},
+    ),
+    Rule(
+        "pod-node-selector-close",
+        "warning",
+        "Almost a node label that is known",
+        "Where the settings list no labels of the nodes, a selector is compared with those of the profiles "
+        "and with Kubernetes' own. One letter away is taken for a typing error.",
+        "podSpec",
+        "nodeSelector: {gpu-modle: h200}",
+        "nodeSelector: {gpu-model: h200}",
+        {"selector_labels": ("gpu-model",)},
     ),
     Rule(
         "pod-patch-target",

@@ -152,15 +152,28 @@ RULES: tuple[Rule, ...] = (
         "agents: {queue: k8s}",
     ),
     Rule(
+        "queue-close",
+        "warning",
+        "Almost the name of a queue",
+        "No agent listens to a queue with a typing error, and the job waits for ever. A name that is one "
+        "letter away from a queue of the settings or of a profile is taken for one; any other may be a queue "
+        "of your own.",
+        "step",
+        "agents: {queue: k8ss}",
+        "agents: {queue: k8s}",
+        {"queues": ("k8s", "amd-k8s")},
+    ),
+    Rule(
         "tag-unknown",
-        "error",
-        "A tag that the controller does not have",
+        "warning",
+        "A tag that no profile has for this queue",
         "The controller takes a job whose every tag it has itself. One that it has not keeps the job waiting "
-        "for ever, without a message.",
+        "for ever, without a message. Where profiles name agent tags for a queue, its pods are held against "
+        "them.",
         "step",
         "agents: {queue: k8s, gpu: h100}\n" + _POD % "{}",
         "agents: {queue: k8s, gpu: h200}\n" + _POD % "{}",
-        {"controller_tags": {"k8s": {"gpu": "h200"}}},
+        {"controller_tags": {"k8s": {"gpu": ("h200",)}}},
     ),
     Rule(
         "matrix-with-parallelism",
