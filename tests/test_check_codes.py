@@ -140,6 +140,10 @@ SCRIPTS = {
         "script-status-passed-over", RUN, "pytest", script("set +e\npytest\necho done\n"),
         script("set +e\npytest\nrc=$?\nset -e\necho done\nexit $rc\n"), "how 'pytest' ended",
     ),
+    "the status of a negation": Case(
+        "script-status-negated", RUN, "exit $?", script("if ! pytest; then\n  exit $?\nfi\n"),
+        script("if pytest; then :; else\n  exit $?\nfi\n"), "the status of '! pytest'",
+    ),
     "a test in the background": Case(
         "script-background-unasked", RUN, "pytest &", script("pytest &\nwait\n"),
         script('pytest &\npid=$!\nwait "$pid"\n'), "a bare wait says 0",

@@ -99,6 +99,23 @@ def test_no_text_breaks_the_parser(text: str) -> None:
         assert column >= 1
 
 
+PIECES = [
+    "pytest", "set +e", "set -e", "rc=$?", "exit $?", "exit 0", "$rc", "pid=$!", "wait", "trap", "'rm x; exit $?'", "EXIT",
+    "((n++))", "if", "then", "else", "elif", "fi", "!", "case", "in", "0|1)", "*)", ";;", "esac", "for", "i", "$(seq 3)", "{1..4}",
+    "((i=0;i<9;i++))", "do", "done", "while", "sleep 9", "timeout 99", "continue", "export x=$(a)", "< <(pytest)", "python -c",
+    "'import pytest; pytest.main()'", "python <<X", "X", "f() {", "{", "}", "(", ")", "&", "&&", "||", "|", ";", "\n", "\n",
+]  # fmt: skip
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.lists(st.sampled_from(PIECES), max_size=30))
+def test_no_script_breaks_a_rule_and_every_fault_has_a_place(pieces: list[str]) -> None:
+    script = parse(" ".join(pieces))
+    found = [fault.offset for strict in (STRICT, None) for fault in statuses(script, strict, "exit $rc")]
+    found += [wait.offset for wait in waits(script)]
+    assert all(0 <= offset <= len(script.text) for offset in found)
+
+
 def test_deep_nesting_ends_in_an_incomplete_tree_and_no_crash() -> None:
     for text in ("(" * 5000, "${" * 5000, "$(" * 5000, "{ " * 5000, "if " * 5000, '"$(' * 3000):
         assert not parse(text).complete
@@ -328,6 +345,7 @@ LOST = {
     "local and a command": ("f() { local x=$(cmd); }", ["script-status-masked"]),
     "readonly and a command": ('readonly x="a-$(cmd)"', ["script-status-masked"]),
     "export and what cannot fail": ('export P="$(pwd)/x" Q="$(cmd || echo 0)" R=$((1 + 1))', []),
+    "local and an array": ('f() { local x=(a "$(cmd)"); }', []),
     "an assignment and a command": ("x=$(cmd); export x", []),
     "a test in a process substitution": ("tee x < <(pytest)", ["script-process-unasked"]),
     "a process substitution that is waited for": ("tee x < <(pytest)\nwait $!", []),
@@ -337,6 +355,21 @@ LOST = {
     "a counter that is not alone": ("n=0\n((n++)) || true; ((++n)); ((n += 1)); while ((n++ < 5)); do :; done", []),
     "a counter above zero": ("n=1\n((n++))", []),
     "a counter in the head of a loop": ("for ((i = 0; i < 3; i++)); do a; done", []),
+    "a name in a group": ("pytest || { rc=$?; echo failed; }\nexit 0", ["script-status-unread"]),
+    "a name in a group that leaves": ("pytest || { rc=$?; exit 1; }", []),
+    "a name in an else": ("if pytest; then rc=0; else rc=$?; fi\nexit $status", ["script-status-unread"]),
+    "a name in an else that is read": ("if pytest; then rc=0; else rc=$?; fi\nexit $rc", []),
+    "a name in an else and a case": (
+        'if pytest; then rc=0; else rc=$?; fi\ncase "${rc:-0}" in 0|1) exit 0 ;; *) exit 1 ;; esac',
+        ["script-failure-grouped"]),
+    "a function that is a test": ("t() { cd a; pytest; }\nt || rc=$?\nexit 0", ["script-status-unread"]),
+    "a function that is a test, in the background": ("t() { pytest; }\nt &\nwait", ["script-background-unasked"]),
+    "a function that is a test, without errexit": (
+        "t() (pytest)\nset +e\nt\necho x", ["script-status-passed-over"]),
+    "a function that keeps the failure": ("t() { pytest || bad=1; }\nt || rc=$?\nexit $bad", []),
+    "a negation that is kept": ("if ! pytest; then rc=$?; fi\nexit $rc", ["script-status-negated"]),
+    "a negation that is not asked": ("if ! pytest; then echo no; exit 1; fi", []),
+    "a negation of something else": ("if ! mkdir x; then exit $?; fi", []),
     "exit 0 without a trap": ("end() { exit 0; }\ntrap 'rm x' EXIT", []),
 }  # fmt: skip
 

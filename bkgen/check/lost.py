@@ -6,18 +6,19 @@ Each rule keeps still where something else in the script may yet know of the fai
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 
 from bkgen.check.fault import Fault
 from bkgen.check.harmless import Effects
-from bkgen.check.shell import AndOr, Branch, Compound, Script, Simple, commands
+from bkgen.check.shell import AndOr, Branch, Compound, Node, Script, Simple, commands, functions
 from bkgen.check.statements import Save, Statement, name_of, reads, saved, saves, statements, text_after
-from bkgen.check.testlike import is_surely_test, runs_test
+from bkgen.check.testlike import runs_test, wrapping_functions
 
 _FAILURES = ("1", "2", "3", "4", "124", "125", "126", "127", "130", "134", "137", "139", "143")
 """Statuses that mean failure everywhere: pytest's, timeout's, the shell's. 5, 77 and the like may be fine."""
+_SUBJECT = re.compile(r"\$\{?(\w+|\?)(?::?-[^}]*)?\}?")
 _ASKS = re.compile(r"\$(?:\?|\{\?\})|PIPESTATUS")
 
 
@@ -27,6 +28,10 @@ class _Known:
     around: str
     effects: Effects
     found: list[Statement]
+    wrapping: frozenset[str]
+
+    def test_in(self, nodes: Iterable[Node], *, surely: bool = False) -> str:
+        return runs_test(nodes, surely=surely, wrapping=self.wrapping)
 
     def is_read(self, name: str, after: Statement) -> bool:
         return reads(name, f"{text_after(self.script, after)}\n{self.around}")
@@ -38,14 +43,16 @@ def lost_statuses(script: Script, *, sourced: bool, around: str) -> Iterator[Fau
     A file that is only `sourced` shares them with whoever sources it, so that nothing is said of names.
     """
     found = list(statements(script))
-    known = _Known(script, around, Effects(script, around), found)
-    saving = list(saves(found))
+    wrapping = wrapping_functions(functions(script.body))
+    known = _Known(script, around, Effects(script, around), found, wrapping)
+    saving = list(saves(found, wrapping))
     if not sourced:
         yield from _unread(known, saving)
     yield from _background(known)
     for statement in found:
         yield from _grouped(known, statement, saving)
         yield from _only_printed(known, statement)
+        yield from _negated(known, statement)
         yield from _passed_over(known, statement)
         yield from _next_turn(known, statement)
 
@@ -53,8 +60,8 @@ def lost_statuses(script: Script, *, sourced: bool, around: str) -> Iterator[Fau
 def _unread(known: _Known, saving: list[Save]) -> Iterator[Fault]:
     sources = [one.offset for one, _ in commands(known.script.body) if one.texts[:1] in (["source"], ["."])]
     for save in saving:
-        lost = "||" in save.statement.and_or.operators or not save.statement.errexit
-        if not save.test or not lost or max(sources, default=-1) > save.offset:
+        lost = save.test and save.caught and all(map(known.effects.only_shows, save.also))
+        if not lost or max(sources, default=-1) > save.offset:
             continue
         if not known.is_read(save.name, save.statement):
             yield Fault(
@@ -69,7 +76,7 @@ def _grouped(known: _Known, statement: Statement, saving: list[Save]) -> Iterato
     for node in statement.and_or.pipelines[-1].nodes:
         if not isinstance(node, Compound) or node.kind != "case":
             continue
-        name = node.name.strip("${}")
+        name = _SUBJECT.sub(r"\1", node.name)
         test = _whose(known, statement, name, saving, node.offset)
         if not test:
             continue
@@ -103,9 +110,9 @@ def _whose(known: _Known, statement: Statement, name: str, saving: list[Save], o
         return last[-1].test if last else ""
     operators = statement.and_or.operators
     if operators:
-        return runs_test(node for one in statement.and_or.pipelines[:-1] for node in one.nodes)
+        return known.test_in(node for one in statement.and_or.pipelines[:-1] for node in one.nodes)
     before = [one.and_or for one in known.found if one.follow[:1] == (statement.and_or,)]
-    return runs_test(before[0].nodes) if before else ""
+    return known.test_in(before[0].nodes) if before else ""
 
 
 def _leaves_well(branch: Branch) -> bool:
@@ -135,7 +142,7 @@ def _only_printed(known: _Known, statement: Statement) -> Iterator[Fault]:
     if len(other) > 1 or (other and other[0].kind != "else") or len(test.body) != 1:
         return
     pipeline = test.body[0].pipelines[0]
-    name = runs_test(pipeline.nodes, surely=True)
+    name = known.test_in(pipeline.nodes, surely=True)
     if not name or test.body[0].operators or _tests_again(statement):
         return
     good, bad = (
@@ -155,12 +162,33 @@ def _only_printed(known: _Known, statement: Statement) -> Iterator[Fault]:
     )
 
 
+def _negated(known: _Known, statement: Statement) -> Iterator[Fault]:
+    """`if ! TEST; then exit $?`: behind the `!` that is 0."""
+    for node in statement.and_or.nodes:
+        if not isinstance(node, Compound) or node.kind != "if":
+            continue
+        test, then = node.branches[0].body, node.branches[1].body
+        if len(test) != 1 or test[0].operators or not test[0].pipelines[0].negated or not then:
+            continue
+        name, first = known.test_in(test[0].nodes), then[0].nodes[0]
+        if not name or not isinstance(first, Simple) or then[0].operators:
+            continue
+        leaves = first.texts[:1] in (["exit"], ["return"]) and len(first.texts) == 2
+        if saved(first, declared=True) is not None or (leaves and _ASKS.fullmatch(first.texts[1])):
+            yield Fault(
+                "script-status-negated",
+                first.offset,
+                f"this is 0, the status of '! {name}', and not that of the test",
+                "write: if TEST; then :; else rc=$?; …; fi",
+            )
+
+
 def _passed_over(known: _Known, statement: Statement) -> Iterator[Fault]:
     """A test where errexit is off, and the next command does not ask how it ended."""
     and_or = statement.and_or
     if statement.errexit or and_or.operators or and_or.background or and_or.pipelines[0].negated:
         return
-    test = next((n for n in and_or.nodes if isinstance(n, Simple) and is_surely_test(n.texts)), None)
+    test = next((n for n in and_or.nodes if isinstance(n, Simple) and known.test_in((n,), surely=True)), None)
     if test is None or (not statement.follow and statement.within != "do"):
         return
     if any(known.effects.output_is_read(node) for node in and_or.nodes):
@@ -183,7 +211,7 @@ def _next_turn(known: _Known, statement: Statement) -> Iterator[Fault]:
     last = and_or.pipelines[-1].nodes[-1]
     if statement.within != "do" or statement.follow or and_or.operators[-1:] != ("||",):
         return
-    test = runs_test(node for one in and_or.pipelines[:-1] for node in one.nodes)
+    test = known.test_in(node for one in and_or.pipelines[:-1] for node in one.nodes)
     if test and _goes_on(last) and not known.effects.notes_down(last):
         yield Fault(
             "script-status-ignored",
@@ -215,12 +243,12 @@ def _background(known: _Known) -> Iterator[Fault]:
         return
     for one in known.found:
         if one.and_or.background and not one.and_or.operators:
-            yield from _unwaited(one.and_or, known.effects)
+            yield from _unwaited(one.and_or, known)
 
 
-def _unwaited(and_or: AndOr, effects: Effects) -> Iterator[Fault]:
-    test = runs_test(and_or.nodes, surely=True)
-    if not test or any(_asks(node) or effects.output_is_read(node) for node in and_or.nodes):
+def _unwaited(and_or: AndOr, known: _Known) -> Iterator[Fault]:
+    test = known.test_in(and_or.nodes, surely=True)
+    if not test or any(_asks(node) or known.effects.output_is_read(node) for node in and_or.nodes):
         return
     yield Fault(
         "script-background-unasked",

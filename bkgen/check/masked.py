@@ -17,7 +17,7 @@ _DECLARING = frozenset({"export", "local", "readonly", "declare", "typeset"})
 _SAFE = frozenset(
     {"echo", "printf", "pwd", "date", "dirname", "basename", ":", "true", "nproc", "id", "uname"}
 )
-_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=")
+_ASSIGNMENT = re.compile(r"[A-Za-z_]\w*\+?=(?!\()")  # an array's parts are arguments rather than a result
 _COUNT = re.compile(r"\s*(?P<name>[A-Za-z_]\w*)\s*\+\+\s*")
 _WAITS_FOR_IT = re.compile(r"\bwait\s+\"?\$(?:!|\{!\})")
 

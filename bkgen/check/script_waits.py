@@ -22,9 +22,10 @@ class Wait:
 _DURATION = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]+)?)(?P<unit>[smhd]?)")
 _DEFAULT = re.compile(r"\$\{\w+:?-([0-9]+)\}")
 _UNITS = {"": 1, "s": 1, "m": 60, "h": 3600, "d": 86400}
-_BRACES = re.compile(r"\{([0-9]+)\.\.([0-9]+)\}")
+_NUMBER = re.compile(r"[0-9]{1,9}")
+_BRACES = re.compile(r"\{([0-9]{1,9})\.\.([0-9]{1,9})\}")
 _HEADER = re.compile(
-    r"\(\(\s*(?P<name>\w+)\s*=\s*(?P<first>[0-9]+)\s*;\s*(?P=name)\s*(?P<sign><=?)\s*(?P<last>[0-9]+)\s*;"
+    r"\(\(\s*(?P<name>\w+)\s*=\s*(?P<first>[0-9]{1,9})\s*;\s*(?P=name)\s*(?P<sign><=?)\s*(?P<last>[0-9]{1,9})\s*;"
     r"\s*(?:(?P=name)\s*\+\+|\+\+\s*(?P=name)|(?P=name)\s*\+=\s*1)\s*\)\)"
 )
 
@@ -98,7 +99,7 @@ def _words(word: Word) -> int | None:
         return None
     command = inner[0].texts
     numbers = [_default(text) for text in command[1:]]
-    if command[:1] != ["seq"] or not 1 <= len(numbers) <= 3 or not all(text.isdecimal() for text in numbers):
+    if command[:1] != ["seq"] or not 1 <= len(numbers) <= 3 or not all(map(_NUMBER.fullmatch, numbers)):
         return None
     first, step = (int(numbers[0]) if len(numbers) > 1 else 1), (int(numbers[1]) if len(numbers) == 3 else 1)
     return max(0, (int(numbers[-1]) - first) // step + 1) if step else None

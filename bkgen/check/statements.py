@@ -89,32 +89,57 @@ def name_of(word: Word) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Save:
-    """A status put under a name. `test` is whose it is, empty for that of another command."""
+    """A status put under a name. `test` is whose it is, empty for that of another command.
+
+    `caught` says that errexit does not end the script before the name is set. `also` is what else is done
+    where the status is saved.
+    """
 
     name: str
     offset: int
     test: str
     statement: Statement
+    caught: bool
+    also: tuple[Node, ...] = ()
 
 
-def saves(found: list[Statement]) -> Iterator[Save]:
-    """Every `… || name=$?`, and every `name=$?` behind another statement."""
+def saves(found: list[Statement], wrapping: frozenset[str]) -> Iterator[Save]:
+    """Every `… || name=$?`, every `if …; else name=$?`, and every `name=$?` behind another statement."""
     before: dict[int, AndOr] = {}
+    seen: set[int] = set()
     for statement in found:
         if statement.follow:
             before[statement.follow[0].offset] = statement.and_or
         and_or = statement.and_or
-        last = and_or.pipelines[-1]
-        word = saved(last.nodes[0], declared=True) if len(last.nodes) == 1 else None
-        if word is None or "!" in word.text.split("=")[1]:
-            continue
-        if and_or.operators[-1:] == ("||",):
-            nodes = tuple(node for pipeline in and_or.pipelines[:-1] for node in pipeline.nodes)
-        elif not and_or.operators and and_or.offset in before:
-            nodes = before[and_or.offset].nodes
-        else:
-            nodes = ()
-        yield Save(name_of(word), word.offset, runs_test(nodes), statement)
+        body, nodes = _saving(and_or)
+        caught = bool(nodes)
+        if not nodes and not and_or.operators and and_or.offset in before:
+            nodes, caught = before[and_or.offset].nodes, not statement.errexit
+        first = body[0].nodes[0] if body else None
+        word = saved(first, declared=True) if first is not None else None
+        if word is not None and "!" not in word.text and word.offset not in seen:
+            seen.add(word.offset)
+            also = tuple(node for one in body for node in one.nodes if node is not first)
+            yield Save(
+                name_of(word), word.offset, runs_test(nodes, wrapping=wrapping), statement, caught, also
+            )
+
+
+def _saving(and_or: AndOr) -> tuple[tuple[AndOr, ...], tuple[Node, ...]]:
+    """What is run when something failed, and what that was; the latter empty where errexit would end it."""
+    last = and_or.pipelines[-1].nodes[0]
+    if and_or.operators[-1:] == ("||",):
+        failed = tuple(node for pipeline in and_or.pipelines[:-1] for node in pipeline.nodes)
+        group = isinstance(last, Compound) and last.kind == "group"
+        return (
+            last.body if isinstance(last, Compound) and group else (AndOr(and_or.pipelines[-1:]),)
+        ), failed
+    kinds = [branch.kind for branch in last.branches] if isinstance(last, Compound) else []
+    if isinstance(last, Compound) and kinds == ["test", "then", "else"] and not and_or.operators:
+        test = last.branches[0].body
+        if len(test) == 1 and not test[0].pipelines[-1].negated:
+            return last.branches[2].body, test[0].nodes
+    return (and_or,), ()
 
 
 def reads(name: str, text: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from bkgen.check.shell import AndOr, Compound, Node, Simple, commands
 
@@ -107,15 +107,32 @@ def _is_python_test(arguments: list[str]) -> bool:
     return False
 
 
-def runs_test(nodes: Iterable[Node], *, surely: bool = False) -> str:
-    """The first test among commands at any depth, as its program's name; empty where there is none."""
+def runs_test(nodes: Iterable[Node], *, surely: bool = False, wrapping: frozenset[str] = frozenset()) -> str:
+    """The first test among commands at any depth, as its program's name; empty where there is none.
+
+    `wrapping` are names of functions that count as tests.
+    """
     known = is_surely_test if surely else is_test
     for node in nodes:
         inner = ((node, None),) if isinstance(node, Simple) else commands(node.body)
         for simple, _ in inner:
-            if known(simple.texts):
+            if known(simple.texts) or (simple.texts and simple.texts[0] in wrapping):
                 return " ".join(simple.texts[:3])
     return ""
+
+
+def wrapping_functions(functions: Mapping[str, Compound]) -> frozenset[str]:
+    """The functions that end as the test does which is the last thing in them."""
+    found = set()
+    for name, function in functions.items():
+        node = function.body[0].nodes[0]
+        body = node.body if isinstance(node, Compound) and node.kind in {"group", "subshell"} else ()
+        last = body[-1] if body else None
+        if last is None or last.operators or last.background or last.pipelines[0].negated:
+            continue
+        if any(isinstance(one, Simple) and is_surely_test(one.texts) for one in last.nodes):
+            found.add(name)
+    return frozenset(found)
 
 
 def always_passes(node: Node) -> bool:

@@ -88,6 +88,12 @@ SCRIPTS: tuple[Code, ...] = (
         "After `set +e` the script goes on whatever happened. The next command keeps the status: `rc=$?`.",
     ),
     error(
+        "script-status-negated",
+        "The status of a `!`",
+        "In `if ! pytest; then exit $?` the status is that of the `!`, which is 0. Turn the if round, and "
+        "ask in its else.",
+    ),
+    error(
         "script-background-unasked",
         "A test in the background that nobody asks",
         'A bare `wait` says 0. Keep the number and wait for that: `pid=$!; wait "$pid"`.',
