@@ -566,6 +566,28 @@ def test_an_unfinished_try_does_not_excuse_keys_of_other_batches(bench: Bench) -
         bench.deliver(Batch(batch("a").document, False, ("b",)))
 
 
+def test_an_unfinished_try_does_not_excuse_one_key_of_its_own_that_another_upload_brought(
+    bench: Bench,
+) -> None:
+    with pytest.raises(EnvironmentFailure):
+        bench.deliver(batch("a", "b"), FAKE_AGENT_KILL="9")
+    bench.deliver(batch("a"), selection="somebody-else")
+    for _ in range(2):
+        with pytest.raises(UploadRefusedError, match="another upload uses the same keys"):
+            bench.deliver(batch("a", "b"))
+    assert bench.record() == ["refused"]
+    assert len(bench.uploads()) == 1
+
+
+def test_where_the_build_cannot_be_asked_an_unfinished_try_stays_unknown(bench: Bench) -> None:
+    with pytest.raises(EnvironmentFailure):
+        bench.deliver(batch("a", "b"), FAKE_AGENT_KILL_AFTER="9")
+    with pytest.raises(EnvironmentFailure, match="step get: ended with status 1"):
+        bench.deliver(batch("a", "b"), FAKE_AGENT_STEP_GET_EXIT="1")
+    assert bench.record() == ["started"]
+    assert bench.deliver(batch("a", "b")) == Delivered(already=1)
+
+
 def test_when_the_second_batch_is_refused_the_first_is_recorded_and_both_are_named(bench: Bench) -> None:
     batches = batch("a", "b"), batch("c"), batch("d")
     with pytest.raises(UploadRefusedError) as caught:

@@ -93,7 +93,7 @@ class _Delivery:
         try:
             _send(self.agent, batch, f"pipeline-{index + 1}-of-{len(self.batches)}.json")
         except UploadRefusedError as refused:
-            if not (self.record.begun_earlier(batch.digest) and _names_only(refused, batch)):
+            if not (self.record.begun_earlier(batch.digest) and self._is_there(refused, batch)):
                 self.record.mark({batch.digest: "refused"})
                 raise self._refusal(index, refused) from refused
             self.report(
@@ -114,6 +114,18 @@ class _Delivery:
             raise UserError([*failure.diagnostics, self._remark(index)]) from failure
         self._done(index)
         return True
+
+    def _is_there(self, refused: UploadRefusedError, batch: Batch) -> bool:
+        """The build has this batch already. It has all of it or nothing: an upload is applied as a whole.
+
+        The server names the first key that comes again, which another upload may have brought; the last of
+        the others tells the two apart. (A batch of one key has no other.)
+        """
+        named = set(refused.duplicate_keys)
+        if not named or not named <= set(batch.keys):
+            return False
+        others = [key for key in batch.keys if key not in named]
+        return not others or self.agent.has_step(others[-1])
 
     def _done(self, index: int) -> None:
         changes: dict[str, State] = {self.batches[index].digest: "done"}
@@ -168,11 +180,6 @@ def _send(agent: Agent, batch: Batch, name: str) -> None:
         except OSError as error:
             raise no_room(error) from None
         agent.upload(document, interpolate=batch.interpolate)
-
-
-def _names_only(refused: UploadRefusedError, batch: Batch) -> bool:
-    """The refusal is about keys that the build has already, and all of them are this batch's own."""
-    return bool(refused.duplicate_keys) and set(refused.duplicate_keys) <= set(batch.keys)
 
 
 def _shown(keys: Sequence[str]) -> str:

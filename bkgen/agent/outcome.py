@@ -103,6 +103,11 @@ def call_failure(finished: Finished, command: str, path: str, seconds: float) ->
     )
 
 
+def says_missing(finished: Finished) -> bool:
+    """The server answered that there is nothing of this name."""
+    return not finished.timed_out and _final_status(last_words(finished.tail)) in {400, 404}
+
+
 def last_words(tail: str) -> str:
     """The last thing the agent said, with what belongs to it: no colours, time stamps or log levels."""
     lines = [line.rstrip() for line in _ANSI.sub("", tail).splitlines() if line.strip()]

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from bkgen.agent.child import Finished, run
-from bkgen.agent.outcome import call_failure, upload_failure
+from bkgen.agent.outcome import call_failure, says_missing, upload_failure
 from bkgen.errors import BkgenError, UserError
 
 UPLOAD_SECONDS = 1800.0
@@ -39,6 +39,7 @@ _NEVER_INHERITED = frozenset(
         "BUILDKITE_ANNOTATION_PRIORITY",
         "BUILDKITE_ANNOTATION_SCOPE",
         "BUILDKITE_ANNOTATION_STYLE",
+        "BUILDKITE_STEP_GET_FORMAT",
     }
 )
 
@@ -124,6 +125,18 @@ class Agent:
     def meta_data_set(self, key: str, value: str) -> None:
         """Set the build's meta-data; key and value must not be blank. Raises as `upload` does."""
         self._checked("meta-data set", [key], stdin=value.encode())
+
+    def has_step(self, key: str) -> bool:
+        """Whether this build has a step with this key. Raises as `upload` does where that is not known."""
+        command = "step get"
+        finished = self._run(
+            [*command.split(), "label", "--step", key], CALL_SECONDS, capture_stdout=True, live=False
+        )
+        if finished.status == 0 and not finished.timed_out:
+            return True
+        if says_missing(finished):
+            return False
+        raise call_failure(finished, command, self.path, self._seconds(CALL_SECONDS))
 
     def _checked(
         self, command: str, arguments: list[str], *, stdin: bytes = b"", capture_stdout: bool = False

@@ -57,7 +57,7 @@ class AgentApi:
     """The state of one build and the script of its failures.
 
     `answers[kind]` is used up in order, then everything is ordinary. Kinds: upload, status, annotate,
-    get, set. `states` are reported by the status route before the true outcome.
+    get, set, step. `states` are reported by the status route before the true outcome.
     """
 
     asynchronous: bool = True
@@ -118,11 +118,15 @@ class AgentApi:
 
 def step_keys(steps: list[Any]) -> Iterator[str]:
     """Every key of these steps and of the steps in their groups."""
+    return (step["key"] for step in steps_in(steps) if "key" in step)
+
+
+def steps_in(steps: list[Any]) -> Iterator[dict[str, Any]]:
+    """These steps and those in their groups."""
     for step in steps:
         if isinstance(step, dict):
-            if "key" in step:
-                yield step["key"]
-            yield from step_keys(step.get("steps") or [])
+            yield step
+            yield from steps_in(step.get("steps") or [])
 
 
 class Loopback:
@@ -158,6 +162,7 @@ _ROUTES = (
     ("annotate", re.compile(r"/v3/jobs/([^/]+)/annotations")),
     ("get", re.compile(r"/v3/jobs/([^/]+)/data/get")),
     ("set", re.compile(r"/v3/jobs/([^/]+)/data/set")),
+    ("step", re.compile(r"/v3/steps/([^/]+)/export")),
 )
 
 
@@ -181,7 +186,8 @@ class _Handler(BaseHTTPRequestHandler):
         if found is None:
             self._send(404, {"message": f"no route {path}"})
             return
-        if self.headers.get("Authorization") != f"Token {TOKEN}" or unquote(found[1]) != JOB:
+        strange = kind != "step" and unquote(found[1]) != JOB
+        if self.headers.get("Authorization") != f"Token {TOKEN}" or strange:
             self._send(401, {"message": "unknown token or job"})
             return
         with self.build.lock:
@@ -225,6 +231,14 @@ class _Handler(BaseHTTPRequestHandler):
     def _set(self, body: Any, _found: re.Match[str]) -> tuple[int, Any, dict[str, str]]:
         self.build.meta_data[body["key"]] = body["value"]
         return 200, {}, {}
+
+    def _step(self, body: Any, found: re.Match[str]) -> tuple[int, Any, dict[str, str]]:
+        key = unquote(found[1])
+        for pipeline in self.build.uploads:
+            for step in steps_in(pipeline["steps"]):
+                if step.get("key") == key:
+                    return 200, {"output": str(step.get(body["attribute"], ""))}, {}
+        return 404, {"message": f"No step {key} found"}, {}
 
     def _send(self, status: int, body: Any, headers: dict[str, str] | None = None) -> None:
         content = json.dumps(body).encode()

@@ -64,6 +64,13 @@ SCENARIOS: dict[str, tuple[Call, ...]] = {
     "meta-data without a key": (Call(("meta-data", "get")),),
     "meta-data without a job": (Call(SET.arguments, "v", environ={"BUILDKITE_JOB_ID": ""}),),
     "a key with odd characters": (Call(("meta-data", "set", "bkgen:a/b.c é", "v")),),
+    "a step that the build has": (UPLOAD, Call(("step", "get", "key", "--step", "a"))),
+    "a group that the build has": (UPLOAD, Call(("step", "get", "group", "--step", "g"))),
+    "a step that the build has not": (UPLOAD, Call(("step", "get", "label", "--step", "b"))),
+    "a step without a key": (Call(("step", "get", "label")),),
+    "a step without a token": (
+        Call(("step", "get", "label", "--step", "a"), environ={"BUILDKITE_AGENT_ACCESS_TOKEN": ""}),
+    ),
     "an annotation": (Call(("annotate", "--style", "info", "--context", "bkgen"), "**é** 🚀"),),
     "an annotation with a priority": (
         Call(("annotate", "--style=warning", "--context=bkgen", "--priority", "7"), "body"),

@@ -119,6 +119,17 @@ def test_an_upload_whose_answer_was_lost_is_not_made_twice(site: Site, asynchron
     assert sorted(site.api.keys) == ["one", "two"]
 
 
+def test_a_key_from_elsewhere_does_not_pass_for_an_upload_that_never_arrived(site: Site) -> None:
+    site.api.fail("upload", LOST_BEFORE)
+    assert site.bkgen("upload", BKGEN_AGENT_TIMEOUT=SHORT).returncode == 75
+    site.api.uploads.append({"steps": [{"key": "one"}]})
+    again = site.bkgen("upload", BUILDKITE_RETRY_COUNT="1")
+    assert again.returncode == 1
+    assert "another upload uses the same keys" in again.stderr
+    assert record(site.api) == ["refused"]
+    assert site.api.keys == ["one"]
+
+
 def test_sigterm_in_mid_upload_ends_the_agent_and_the_retry_uploads(site: Site) -> None:
     site.api.fail("upload", LOST_BEFORE)
     with site.start("upload") as process:
