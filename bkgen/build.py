@@ -96,7 +96,7 @@ class Build(NamedTuple):
             default_branch=_text(environ, "BUILDKITE_PIPELINE_DEFAULT_BRANCH"),
             labels=_tokens(environ.get("BUILDKITE_PULL_REQUEST_LABELS", "")),
             is_draft=environ.get("BUILDKITE_PULL_REQUEST_DRAFT", "").lower() in _TRUE,
-            is_fork=pull_request is not None and _is_fork(branch, repository, pr_repository),
+            is_fork=_is_fork(branch, repository, pr_repository if pull_request is not None else None),
             repository=repository,
             pull_request_repository=pr_repository,
             merge_queue_base_commit=_text(environ, "BUILDKITE_MERGE_QUEUE_BASE_COMMIT"),

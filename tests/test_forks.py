@@ -130,6 +130,13 @@ def test_the_log_tells_which_commit_the_suites_of_a_fork_come_from(cli: Cli, usu
     assert f"settings and suites are those of the base commit {base[:12]}" in result.err
 
 
+NO_PULL_REQUEST = {
+    "BUILDKITE_PULL_REQUEST": "false",
+    "BUILDKITE_PULL_REQUEST_REPO": "",
+    "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "",
+}
+
+
 @pytest.mark.parametrize(
     "facts",
     [
@@ -137,9 +144,14 @@ def test_the_log_tells_which_commit_the_suites_of_a_fork_come_from(cli: Cli, usu
         {"BUILDKITE_BRANCH": "feature"},
         {"BUILDKITE_SOURCE": "ui"},
         {"BUILDKITE_SOURCE": "api", "BUILDKITE_RETRY_COUNT": "1"},
+        {**NO_PULL_REQUEST, "BUILDKITE_SOURCE": "ui"},
+        NO_PULL_REQUEST,
     ],
-    ids=["known by its branch", "known by its repository", "built again by hand", "built by the API"],
-)
+    ids=[
+        "known by its branch", "known by its repository", "built again by hand", "built by the API",
+        "a branch built by hand", "a branch that was pushed",
+    ],
+)  # fmt: skip
 def test_a_fork_is_known_however_its_build_was_started(
     cli: Cli, usual: PullRequest, tmp_path: Path, facts: dict[str, str]
 ) -> None:
@@ -147,6 +159,16 @@ def test_a_fork_is_known_however_its_build_was_started(
     result = build(cli, made, "plan", "--json", **facts)
     assert set(verdicts(result)) == {"alpha", "beta", "gamma"}
     assert result.json()["build"]["is_fork"] is True
+
+
+def test_a_forks_branch_without_a_pull_request_is_not_judged_by_its_own_last_commit(
+    cli: Cli, usual: PullRequest, tmp_path: Path
+) -> None:
+    made = with_change(usual, tmp_path, {"k3_tests/gamma/pipeline.yml": pod("privileged: true")})
+    made.checkout.commit({"docs/guide.md": "more\n"})
+    result = build(cli, made, "upload", "--dry-run", "--json", **NO_PULL_REQUEST)
+    assert result.code == 0, result.err
+    assert "privileged" not in result.out
 
 
 def test_files_named_by_hand_do_not_make_a_forks_specs_trusted(

@@ -90,7 +90,18 @@ class Repository:
         """The commit that `changes` compares with; for a pull request the merge base with its base branch.
 
         It is part of the base repository's history, so a fork's pull request cannot write what it holds.
+        For a fork's branch without a pull request it is the merge base with the default branch: HEAD's own
+        parents are the fork's.
         """
+        if build.is_fork and build.pull_request is None:
+            build = Build(
+                source="webhook",
+                branch=build.branch,
+                commit=build.commit,
+                pull_request=0,
+                base_branch=default_branch,
+                repository=build.repository,
+            )
         not_asked = _not_asked(build, "parent")
         if not_asked:
             return UnknownChanges(not_asked)
