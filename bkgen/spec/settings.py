@@ -184,11 +184,7 @@ class Limits(Spec):
     """How long the controller lets a pod wait for a node (its `pod-pending-timeout`)."""
 
 
-def _label_values(value: object) -> object:
-    return () if value is None else listed(value)
-
-
-_NodeLabels = dict[str, Annotated[tuple[Text, ...], BeforeValidator(_label_values)]]
+_NodeLabels = dict[str, Annotated[tuple[Text, ...], BeforeValidator(listed)]]
 _Profiles = Annotated[dict[str, Profile], BeforeValidator(_bodies), Field(min_length=1)]
 _Retries = dict[str, list[native.AutomaticRetry]]
 
@@ -221,7 +217,7 @@ class Settings(Spec):
     upload_profile: Text | None = None
     """The profile of the upload step; absent: the image bkgen:latest, imported on the node, on `queue`."""
     node_labels: Annotated[_NodeLabels, Lazily(_NodeLabels)] | None = None
-    """Labels of the nodes, each with its values (none: any); a node selector may ask for nothing else.
+    """Labels of the nodes, each with its values (an empty list: any); a selector may ask for nothing else.
     Absent: selectors are only compared with those of the profiles and Kubernetes' own."""
     caches: Annotated[dict[str, Cache], Lazily(dict[str, Cache])] = Field(default_factory=dict)
     """Shared volumes by name."""
