@@ -255,6 +255,18 @@ PATTERNS = {
         "files-select-nothing", "bkgen.yml", "", {"tools/a.py": "", "tools/b.py": ""},
         {"docs/a.rst": "", "tools/a.py": "", **spec("when: {paths: [src/**, tools/**]}")}, "any of 2 files", "warning", git=True,
     ),
+    "a suite in a suite": Case(
+        "suite-not-found", "k3_tests/unit/inner/pipeline.yml", "",
+        {"k3_tests/unit/inner/pipeline.yml": PIPELINE, "k3_tests/unit/inner/run.sh": ""},
+        {"k3_tests/unit/_inner/pipeline.yml": PIPELINE, "k3_tests/unit/_inner/run.sh": "", "k3_tests/unit/x/pipeline.yml": ""},
+        "k3_tests/unit/inner looks like a suite", "warning", git=True,
+    ),
+    "a suite elsewhere": Case(
+        "suite-not-found", "other/z/pipeline.yml", "",
+        {"other/z/pipeline.yml": PIPELINE, "other/z/run.sh": "", "other/z/BK_WEB_SETUP.md": ""},
+        {"other/z/pipeline.yml": PIPELINE, "other/z/run.sh": ""}, "other/z looks like a suite, and suites are the directories in k3_tests", "warning", git=True,
+        also=frozenset({"files-select-nothing"}),
+    ),
 }  # fmt: skip
 LONG = "  labels: {long: over 30 minutes}\n"
 POLICY = {

@@ -104,6 +104,7 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
     "an unknown mirror": (STEP + "  mirrors: {mi3000: {}}\n", "the profile 'mi3000' is declared nowhere"),
     "scratch that is not declared": ("pod: {scratch: /scratch}\n", "the settings declare no scratch"),
     "only negative patterns": ('when: {paths: ["!docs/**"]}\n', "when.paths"),
+    "branches that only take away": ("when: {branches: ['!main']}\n", "a list with only '!' patterns admits no branch"),
     "an empty pattern": ('when: {paths: [""]}\n', "when.paths[0]"),
     "GPUs of a profile that knows none": ("pod: {profile: bare, gpus: 1}\n", "how a GPU is asked for"),
     "a mount of two sources": ("pod: {mounts: [{name: a, mount_path: /a, claim: x, secret: y}]}\n", "the mount has 2 sources"),

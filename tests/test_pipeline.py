@@ -181,7 +181,7 @@ def test_a_suite_in_several_uploads_keeps_its_waits_and_blocks_as_dependencies()
 
 
 def test_a_wait_with_a_condition_cannot_be_split() -> None:
-    with pytest.raises(UserError, match="the wait 'unit-wait.*has a condition"):
+    with pytest.raises(UserError, match=r"the wait 'unit-wait.*has a condition"):
         generated(SMALL, unit=WIDE.replace("{WAIT}", "{wait: null, if: build.branch == 'main'}"))
 
 

@@ -244,6 +244,27 @@ def test_a_misspelt_label_warns_with_the_nearest_name_and_changes_nothing_else(b
 @pytest.mark.parametrize(
     ("label", "nearest"),
     [
+        ("RUN-CI-LONG", "run-ci-long"),
+        ("Run_CI_ft_long", "run-ci-ft-long"),
+        ("Force-CI", "force-ci"),
+        ("force_ci", "force-ci"),
+    ],
+)
+def test_another_spelling_of_a_label_warns_and_selects_nothing(label: str, nearest: str) -> None:
+    made = plan(SUITES, build=pull_request(labels=(label,)), given=GIVEN)
+    assert plan_json(made)["unknown_labels"] == [{"label": label, "nearest": nearest}]
+    assert running(pull_request(labels=(label,))) == {"plain"}
+
+
+@pytest.mark.parametrize("label", ["Long", "force", "ci-force", "unit", "run-ci-long", "force-ci"])
+def test_a_label_of_somebody_else_is_no_other_spelling(label: str) -> None:
+    made = plan(SUITES, build=pull_request(labels=(label,)), given=GIVEN)
+    assert plan_json(made)["unknown_labels"] == []
+
+
+@pytest.mark.parametrize(
+    ("label", "nearest"),
+    [
         ("run-ci-al", "run-ci-all"),
         ("run-ci-ft_long", "run-ci-ft-long"),
         ("run-ci-nigthly", "run-ci-nightly"),

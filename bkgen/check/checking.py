@@ -11,7 +11,7 @@ from bkgen.check.emitted import Emitted, emit_everything
 from bkgen.check.files import Disk, Listing, list_files
 from bkgen.check.inner_waits import wait_problems
 from bkgen.check.names import unused_names
-from bkgen.check.patterns import PatternList, forgotten_files, lists_of, pattern_problems
+from bkgen.check.patterns import PatternList, forgotten_files, hidden_suites, lists_of, pattern_problems
 from bkgen.check.python_files import python_problems
 from bkgen.check.reach import reach_problems
 from bkgen.check.scripts import script_problems, scripts_of
@@ -130,6 +130,7 @@ def _patterns(reading: Reading, listed: Listing | str, lists: list[PatternList])
     yield from pattern_problems(lists, listed, settings)
     if reading.settings is not None and not reading.unread:
         yield from forgotten_files(reading.suites, listed, settings, reading.settings_source)
+        yield from hidden_suites(reading.suites, listed, settings)
 
 
 def _with_plan(

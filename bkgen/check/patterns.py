@@ -142,7 +142,11 @@ def forgotten_files(
     every = [chain for suite in suites for chain in chains(suite)]
     if not every or any(all(when.paths is None for _, when in chain) for chain in every):
         return
+    if settings.filter.unclaimed == "run":
+        return
     claimed = {path for path, _ in listing.paths.matching(Patterns(settings.filter.force_run))}
+    # The settings, and what lies among the suites in none of them, force everything by themselves.
+    claimed |= {path for path in listing.tracked if path == source.file or _among(path, settings.tests_dir)}
     directories = tuple(f"{suite.directory}/" for suite in suites)
     claimed |= _trivial(listing, settings)
     left = [p for p in listing.tracked if p not in claimed and not p.startswith(directories)]
@@ -157,6 +161,34 @@ def forgotten_files(
             "when.paths",
             "warning",
         )
+
+
+def _among(path: str, tests_dir: str) -> bool:
+    name, below, _ = path.removeprefix(f"{tests_dir}/").partition("/")
+    return path.startswith(f"{tests_dir}/") and (not below or name.startswith((".", "_")))
+
+
+def hidden_suites(suites: Iterable[Suite], listing: Listing, settings: Settings) -> Iterator[Diagnostic]:
+    """Directories that look like suites, and lie where no suite is looked for: nothing would ever run them."""
+    known = {suite.directory for suite in suites}
+    tracked = set(listing.tracked)
+    for path in listing.tracked:
+        directory, slash, name = path.rpartition("/")
+        parts = directory.split("/")
+        if name != "pipeline.yml" or not slash or directory in known:
+            continue
+        if any(part.startswith((".", "_")) for part in parts) or f"{directory}/run.sh" not in tracked:
+            continue
+        inside = directory.startswith(f"{settings.tests_dir}/")
+        if inside or f"{directory}/BK_WEB_SETUP.md" in tracked:
+            yield Diagnostic(
+                "suite-not-found",
+                f"{directory} looks like a suite, and suites are the directories in {settings.tests_dir}",
+                f"move it to {settings.tests_dir}/{parts[-1]}, or begin its name with '_' if it is none",
+                Position(path),
+                "",
+                "warning",
+            )
 
 
 def _unclaimed(files: list[str], listing: Listing, lists: Iterable[tuple[tuple[str, ...], ...]]) -> list[str]:

@@ -89,10 +89,19 @@ def _unknown(
     # These count as they are written only, so the prefix is part of them.
     further = {_stripped(label, prefix) for label in also_known if label.startswith(prefix)}
     known = {*settings.labels, *settings.scopes, *asked, *further}
+    # Another spelling of a label that means something: without this it would be taken for anybody's label.
+    spelt = {_folded(prefix + name): prefix + name for name in known if prefix}
+    spelt |= {_folded(label): label for label in also_known}
     for name, label in names.items():
         if prefix and name != label and name not in known:
             close = nearest(name, known)
-            yield UnknownLabel(label, prefix + close if close else None)
+            yield UnknownLabel(label, prefix + close if close else spelt.get(_folded(label)))
+        elif name == label and spelt.get(_folded(label), label) != label:
+            yield UnknownLabel(label, spelt[_folded(label)])
+
+
+def _folded(label: str) -> str:
+    return label.casefold().replace("_", "-")
 
 
 def cadence_of(build: Build, settings: PolicySettings) -> tuple[str, str | None]:

@@ -157,7 +157,14 @@ PATTERNS: tuple[Code, ...] = (
     warning(
         "files-select-nothing",
         "Files whose change runs nothing",
-        "Every suite names its paths, and nobody named these. A suite without paths would run.",
+        "Every suite names its paths, and nobody named these. A suite without paths would run; so would "
+        "everything with `filter: {unclaimed: run}`.",
+    ),
+    warning(
+        "suite-not-found",
+        "A directory that looks like a suite and is none",
+        "Suites are the directories in `tests_dir`, one level deep. What lies deeper, or elsewhere with its setup "
+        "page, never runs, and no build says so.",
     ),
 )
 POLICY: tuple[Code, ...] = (
