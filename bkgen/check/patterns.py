@@ -169,7 +169,7 @@ def _among(path: str, tests_dir: str) -> bool:
 
 
 def hidden_suites(suites: Iterable[Suite], listing: Listing, settings: Settings) -> Iterator[Diagnostic]:
-    """Directories that look like suites, and lie where no suite is looked for: nothing would ever run them."""
+    """Directories that look like suites and lie where none is looked for: nothing would ever run them."""
     known = {suite.directory for suite in suites}
     tracked = set(listing.tracked)
     for path in listing.tracked:

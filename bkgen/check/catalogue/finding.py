@@ -163,8 +163,8 @@ PATTERNS: tuple[Code, ...] = (
     warning(
         "suite-not-found",
         "A directory that looks like a suite and is none",
-        "Suites are the directories in `tests_dir`, one level deep. What lies deeper, or elsewhere with its setup "
-        "page, never runs, and no build says so.",
+        "Suites are the directories in `tests_dir`, one level deep. What lies deeper, or elsewhere with its "
+        "setup page, never runs, and no build says so.",
     ),
 )
 POLICY: tuple[Code, ...] = (
