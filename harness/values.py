@@ -28,6 +28,7 @@ try:
 except ModuleNotFoundError:
     sys.exit("values.py: this Python has no PyYAML\n  hint: install python3-yaml, or PYTHON=/path/to/python3")
 
+Nodes = list[dict[str, Any]]
 LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 
 ANY = None
@@ -40,11 +41,9 @@ KNOWN: dict[str, Any] = {
     "agentStackSecret": ANY,
     "annotations": ANY,
     "controllerEnv": ANY,
-    "fullnameOverride": ANY,
     "image": ANY,
     "labels": ANY,
     "monitoring": ANY,
-    "nameOverride": ANY,
     "nodeSelector": ANY,
     "resources": ANY,
     "secretsMetadata": ANY,
@@ -52,7 +51,10 @@ KNOWN: dict[str, Any] = {
     "tolerations": ANY,
     # The controller's.
     "config": {
+        "additional-redacted-vars": ANY,
         "agent-config": ANY,
+        "allow-pod-spec-patch-unsafe-command-modification": ANY,
+        "debug": ANY,
         "default-checkout-params": {
             **PARAMS,
             "checkoutFlags": ANY,
@@ -71,20 +73,60 @@ KNOWN: dict[str, Any] = {
         "default-metadata": {"annotations": ANY, "labels": ANY},
         "default-resource-class-name": ANY,
         "default-sidecar-params": PARAMS,
+        "default-termination-grace-period-seconds": ANY,
+        "empty-job-grace-period": ANY,
+        "enable-queue-pause": ANY,
+        "image": ANY,
+        "image-check-container-cpu-limit": ANY,
+        "image-check-container-memory-limit": ANY,
         "image-pull-backoff-grace-period": ANY,
         "job-active-deadline-seconds": ANY,
+        "job-cancel-checker-poll-interval": ANY,
+        "job-creation-concurrency": ANY,
+        "job-prefix": ANY,
         "job-ttl": ANY,
+        "k8s-client-rate-limiter-burst": ANY,
+        "k8s-client-rate-limiter-qps": ANY,
         "max-in-flight": ANY,
+        "pagination-depth-limit": ANY,
+        "pagination-page-size": ANY,
         "pod-pending-timeout": ANY,
         "pod-spec-patch": ANY,
+        "poll-interval": ANY,
+        "profiler-address": ANY,
+        "prohibit-kubernetes-plugin": ANY,
+        "prometheus-port": ANY,
+        "query-reset-interval": ANY,
         "queue": ANY,
         "resource-classes": ANY,
         "skip-image-check-containers": ANY,
         "tags": ANY,
+        "work-queue-limit": ANY,
         "workspace-volume": ANY,
     },
 }
-"""Every documented key of the pinned chart; a mapping where the keys below are documented, too."""
+"""The keys that are let through; a mapping where the keys below it are held against a list, too.
+
+Those of the documentation and of the controller's settings that earlier and later versions share, so that
+the pinned one has them as well. Some newer ones (`log-level`, `http-timeout`) are left out on purpose: the
+pinned version may not have them yet.
+"""
+
+REFUSED = {
+    "agentToken": (
+        "is a secret, and this file is none",
+        "give the token to install-agent-stack.sh, which puts it into a secret; then revoke this one",
+    ),
+}
+RENAMING = (
+    "renames the deployment, and install-agent-stack.sh would wait for one that does not exist",
+    "leave it out; a second controller takes a namespace of its own (AGENT_STACK_NAMESPACE)",
+)
+REFUSED |= {"fullnameOverride": RENAMING, "nameOverride": RENAMING}
+"""Keys of the chart that have no place here: what is wrong with each, and what to do."""
+
+DEVICE_CLASS = "deviceclass.resource.kubernetes.io/"
+"""Before the name of a device class that gives out devices under its own name (Kubernetes: DRA)."""
 
 TAG = re.compile(r"[^=\s]+=[^\s]+")
 
@@ -149,19 +191,27 @@ class Document:
         return value
 
 
+def profile_name(settings: Document, name: str) -> str:
+    """The profile that is meant: `name`, or the default one, which is the first unless the settings say
+    otherwise; "" where there are no profiles at all. Raises `ValuesError` for one that is not there."""
+    profiles = settings.get("profiles", kind=dict, default={})
+    first = next(iter(map(str, profiles)), "")
+    name = name or settings.get("default_profile", kind=str, default=first)
+    if name and name not in profiles:
+        known = ", ".join(map(str, profiles)) or "none"
+        raise ValuesError(settings.place(["profiles"]), f"has no '{name}'", f"declared: {known}")
+    return name
+
+
 def profile_of(settings: Document, name: str) -> tuple[str, str, int]:
     """Queue, GPU resource and GPUs per node of a profile; of the default one if `name` is empty.
 
     Raises `ValuesError` for a profile that is not there or whose steps are no pods.
     """
-    profiles = settings.get("profiles", kind=dict, default={})
-    name = name or settings.get("default_profile", kind=str, default="")
+    name = profile_name(settings, name)
     queue = settings.get("queue", kind=str, default="k8s")
-    if not name and not profiles:
+    if not name:
         return queue, "nvidia.com/gpu", 0
-    if name not in profiles:
-        known = ", ".join(map(str, profiles)) or "none"
-        raise ValuesError(settings.place(["profiles"]), f"has no '{name}'", f"declared: {known}")
     if settings.get("profiles", name, kind=dict, default={}).get("pod") is False:
         place = settings.place(["profiles", name, "pod"])
         raise ValuesError(
@@ -172,9 +222,41 @@ def profile_of(settings: Document, name: str) -> tuple[str, str, int]:
     return queue, resource, settings.get("profiles", name, "gpus_per_node", kind=int, default=0)
 
 
-def gpus_offered(nodes: Mapping[str, Any], resource: str) -> int:
-    """How many of `resource` the nodes of a `kubectl get nodes --output json` can give to pods."""
-    return sum(int(node["status"].get("allocatable", {}).get(resource, 0)) for node in nodes["items"])
+def read_nodes(path: Path) -> Nodes:
+    """What each node can give to pods, from a file with `kubectl get nodes --output json`: the mappings
+    `status.allocatable`. Raises `ValuesError` for a file that holds something else."""
+    hint = "it holds what `kubectl get nodes --output json` prints; is the cluster well?"
+    try:
+        document = json.loads(path.read_text(encoding="utf-8"))
+    except json.JSONDecodeError as error:
+        raise ValuesError(f"{path}:{error.lineno}:{error.colno}", f"is no JSON: {error.msg}", hint) from error
+    except (OSError, UnicodeDecodeError) as error:
+        raise ValuesError(str(path), f"cannot be read ({error})", hint) from error
+    items = document.get("items") if isinstance(document, dict) else None
+    if not isinstance(items, list):
+        raise ValuesError(str(path), "is no list of nodes", hint)
+    nodes = []
+    for number, node in enumerate(items):
+        status = node.get("status") if isinstance(node, dict) else None
+        allocatable = status.get("allocatable", {}) if isinstance(status, dict) else None
+        if not isinstance(allocatable, dict):
+            raise ValuesError(f"{path}: items.{number}", "is no node with a status", hint)
+        nodes.append(allocatable)
+    return nodes
+
+
+def gpus_offered(nodes: Nodes, resource: str, per_node: int) -> int:
+    """How many of `resource` these nodes can give to pods.
+
+    A device class is no resource of a node, and nothing in a node's status tells how many devices it has:
+    for one, each node counts as the settings' `gpus_per_node`.
+    """
+    if resource.startswith(DEVICE_CLASS):
+        return per_node * len(nodes)
+    counts = [str(node.get(resource, 0)) for node in nodes]
+    if wrong := [count for count in counts if not re.fullmatch(r"[0-9]+", count)]:
+        raise ValuesError("the nodes", f"offer '{wrong[0]}' of {resource}", "it must be a whole number")
+    return sum(map(int, counts))
 
 
 def unknown_keys(
@@ -191,9 +273,9 @@ def unknown_keys(
 def refuse_unknown(base: Document) -> None:
     """Raises one `ValuesError` that names every key the chart or its controller does not know."""
     unknown = list(unknown_keys(base.content, KNOWN))
-    if "agentToken" in base.content:
-        hint = "give the token to install-agent-stack.sh, which puts it into a secret; then revoke this one"
-        raise ValuesError(base.place(["agentToken"]), "is a secret, and this file is none", hint)
+    for refused, (problem, remedy) in REFUSED.items():
+        if refused in base.content:
+            raise ValuesError(base.place([refused]), problem, remedy)
     if not unknown:
         return
     known = KNOWN
@@ -202,24 +284,24 @@ def refuse_unknown(base: Document) -> None:
     close = difflib.get_close_matches(unknown[0][-1], known, n=1)
     hint = f"did you mean '{close[0]}'?" if close else f"known there: {', '.join(sorted(known))}"
     raise ValuesError(
-        "\n".join(base.place(path) for path in unknown), "no such key in the pinned chart", hint
+        "\n".join(base.place(path) for path in unknown),
+        "not among the keys that the pinned chart is known to have",
+        f"{hint}; a key that its documentation names belongs into KNOWN in harness/values.py",
     )
 
 
 def generate(
-    base: Document, settings: Document, nodes: Mapping[str, Any] | None, args: argparse.Namespace
+    base: Document, settings: Document, nodes: Nodes | None, args: argparse.Namespace
 ) -> dict[str, Any]:
     """The chart's values: `base` with everything that follows from the settings and the nodes."""
     refuse_unknown(base)
     queue, resource, per_node = profile_of(settings, args.profile)
-    gpus = per_node if nodes is None else gpus_offered(nodes, resource)
+    gpus = per_node if nodes is None else gpus_offered(nodes, resource, per_node)
     if gpus < 1:
         raise ValuesError(
             settings.place(["profiles"]) if nodes is None else "the nodes",
             f"no {resource} is offered",
-            "set gpus_per_node"
-            if nodes is None
-            else "run setup-cluster.sh, or choose another profile: PROFILE=…",
+            "set gpus_per_node, run setup-cluster.sh, or choose another profile: PROFILE=…",
         )
     if wrong := [tag for tag in args.tag if not TAG.fullmatch(tag) or tag.startswith("queue=")]:
         raise ValuesError(
@@ -287,7 +369,7 @@ def main(arguments: list[str] | None = None) -> int:
     """Reads, generates, writes; see the module's text for the exit status."""
     args = read_arguments(arguments)
     try:
-        nodes = json.loads(args.nodes.read_text(encoding="utf-8")) if args.nodes else None
+        nodes = read_nodes(args.nodes) if args.nodes else None
         own = Path(__file__).parent.parent / "bkgen.yml"
         settings = Document(args.settings or own, optional=args.settings is None)
         values = generate(Document(args.base), settings, nodes, args)
@@ -296,10 +378,16 @@ def main(arguments: list[str] | None = None) -> int:
         return 1
     text = "# Generated by harness/values.py; harness/values.yaml explains the keys.\n"
     text += yaml.safe_dump(values, sort_keys=False, allow_unicode=True, width=110)
-    if args.output:
-        args.output.write_text(text, encoding="utf-8")
-    else:
+    if not args.output:
         sys.stdout.write(text)
+        return 0
+    try:
+        args.output.write_text(text, encoding="utf-8")
+    except OSError as error:
+        sys.stderr.write(
+            f"{args.output}: cannot be written ({error.strerror})\n  hint: name another --output\n"
+        )
+        return 1
     return 0
 
 

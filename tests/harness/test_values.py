@@ -44,6 +44,28 @@ DOCUMENTED: dict[str, Any] = {
         "queue": None,
         "tags": None,
         "max-in-flight": None,
+        "additional-redacted-vars": None,
+        "allow-pod-spec-patch-unsafe-command-modification": None,
+        "debug": None,
+        "default-termination-grace-period-seconds": None,
+        "empty-job-grace-period": None,
+        "enable-queue-pause": None,
+        "image": None,
+        "image-check-container-cpu-limit": None,
+        "image-check-container-memory-limit": None,
+        "job-cancel-checker-poll-interval": None,
+        "job-creation-concurrency": None,
+        "job-prefix": None,
+        "k8s-client-rate-limiter-burst": None,
+        "k8s-client-rate-limiter-qps": None,
+        "pagination-depth-limit": None,
+        "pagination-page-size": None,
+        "poll-interval": None,
+        "profiler-address": None,
+        "prohibit-kubernetes-plugin": None,
+        "prometheus-port": None,
+        "query-reset-interval": None,
+        "work-queue-limit": None,
         "pod-pending-timeout": None,
         "image-pull-backoff-grace-period": None,
         "default-image-pull-policy": None,
@@ -175,7 +197,7 @@ def test_values_yaml_explains_every_key() -> None:
 WRONG_KEYS = [
     ("config:\n  max-inflight: 3\n", "values.yaml:2:3: config.max-inflight", "did you mean 'max-in-flight'?"),
     ("config:\n  maxInFlight: 3\n", "config.maxInFlight", "hint:"),
-    ("config:\n  org: acme\n", "config.org", "known there: agent-config"),
+    ("config:\n  org: acme\n", "config.org", "known there: additional-redacted-vars, agent-config"),
     ("config:\n  cluster-uuid: x\n", "config.cluster-uuid", "hint:"),
     (
         "config:\n  default-checkout-params:\n    fetch-flags: -v\n",
@@ -184,6 +206,8 @@ WRONG_KEYS = [
     ),
     ("agentToken: bkct_secret\n", "values.yaml:1:1: agentToken", "puts it into a secret"),
     ("graphqlToken: x\n", "values.yaml:1:1: graphqlToken", "hint:"),
+    ("fullnameOverride: blue\n", "values.yaml:1:1: fullnameOverride", "a namespace of its own"),
+    ("nameOverride: blue\n", "values.yaml:1:1: nameOverride", "would wait for one that does not exist"),
 ]
 
 
@@ -209,6 +233,16 @@ def test_keys_that_a_keeper_adds_stay(generator: Generator) -> None:
     assert values["nodeSelector"] == {"role": "ci"}
     assert values["config"]["job-ttl"] == "1h"
     assert values["config"]["default-checkout-params"] == {"noSubmodules": True}
+
+
+def test_every_key_of_the_controllers_settings_is_let_through(generator: Generator) -> None:
+    keys = {key: f"of {key}" for key in DOCUMENTED["config"] if not key.startswith("default-")}
+    keys["default-termination-grace-period-seconds"] = "90"
+    generator.base.write_text(yaml.safe_dump({"config": keys}))
+    config = generator.values()["config"]
+    assert keys.keys() <= config.keys()
+    for key in ("prometheus-port", "prohibit-kubernetes-plugin"):
+        assert config[key] == f"of {key}"
 
 
 # --- Values ---------------------------------------------------------------------------------------
@@ -297,6 +331,48 @@ def test_a_mistake_in_the_settings_is_one_line_with_its_place(
     assert f"hint: {hint}"[:6] in finished.stderr
     assert hint in finished.stderr
     assert "Traceback" not in finished.stderr
+
+
+NO_NODES = [
+    ("{\n  oops", "nodes.json:2:3: is no JSON"),
+    ("", "nodes.json:1:1: is no JSON"),
+    ("[]", "nodes.json: is no list of nodes"),
+    ('{"items": [{}]}', "nodes.json: items.0: is no node with a status"),
+    ('{"items": [{"status": {"allocatable": {"nvidia.com/gpu": "1k"}}}]}', "offer '1k' of nvidia.com/gpu"),
+    (None, "nodes.json: cannot be read"),
+]
+
+
+@pytest.mark.parametrize(("text", "said"), NO_NODES, ids=[row[1] for row in NO_NODES])
+def test_what_are_no_nodes_is_one_line_and_a_hint(generator: Generator, text: str | None, said: str) -> None:
+    if text is not None:
+        generator.nodes.write_text(text)
+    finished = generator.run("--nodes", str(generator.nodes))
+    assert finished.returncode == 1
+    problem, hint = finished.stderr.splitlines()
+    assert said in problem
+    assert hint.startswith("  hint: ")
+
+
+def test_a_file_that_cannot_be_written_is_said(generator: Generator) -> None:
+    finished = generator.run("--output", str(generator.settings / "values.yaml"))
+    assert finished.returncode == 1
+    assert "cannot be written" in finished.stderr
+
+
+def test_a_device_class_counts_as_the_settings_say_for_no_node_lists_it(generator: Generator) -> None:
+    generator.settings.write_text(
+        "profiles: {xpu: {gpu_resource: deviceclass.resource.kubernetes.io/gpu.intel.com, gpus_per_node: 4}}\n"
+    )
+    generator.nodes.write_text('{"items": [{"status": {"allocatable": {}}}, {"status": {}}]}')
+    assert generator.values("--nodes", str(generator.nodes))["config"]["max-in-flight"] == 2 * 4 + 2
+
+
+def test_without_a_default_the_first_profile_is_meant_as_in_bkgen(generator: Generator) -> None:
+    generator.settings.write_text(
+        "profiles: {b: {gpus_per_node: 3, gpu_resource: amd.com/gpu}, a: {gpus_per_node: 1}}\n"
+    )
+    assert generator.values()["config"]["max-in-flight"] == 3 + 2
 
 
 def test_a_missing_file_and_a_wrong_option_are_told_apart(generator: Generator) -> None:
