@@ -144,7 +144,7 @@ SETTINGS_MISTAKES = {
     "a cadence called regular": ("policy: {cadences: {regular: {}}}\n", "'regular' is the name of builds without"),
     "a cache of two sources": ("caches: {a: {mount_path: /a, host_path: /b, claim: c}}\n", "either a host_path or a claim"),
     "a factor below one": ("timeout_factor: 0.5\n", "0.5 is out of range"),
-    "an unknown preset": ("default_retry: infra\n", "the retry preset 'infra' is declared nowhere"),
+    "an unknown preset": ("default_retry: infro\n", "the retry preset 'infro' is declared nowhere"),
     "only negative trivial patterns": ('filter: {trivial: ["!a"]}\n', "filter.trivial"),
 }  # fmt: skip
 

@@ -218,6 +218,14 @@ def test_retries_by_name_by_default_and_in_buildkites_form() -> None:
     assert "retry" not in one("steps: [{command: x}]\n")
 
 
+def test_the_infra_preset_is_there_undeclared_and_knows_a_sick_gpu() -> None:
+    by_default = one(f"{POD}steps: [{{command: x}}]\n", "version: 1\ndefault_retry: infra\n")["retry"]
+    assert one(f"{POD}steps: [{{command: x, retry: infra}}]\n", "version: 1\n")["retry"] == by_default
+    assert {"exit_status": 78, "limit": 2} in by_default["automatic"]
+    assert not [rule for rule in by_default["automatic"] if rule.get("exit_status") in {"*", 1}]
+    assert "retry" not in one(f"{POD}steps: [{{command: x}}]\n", "version: 1\n")
+
+
 def test_shards_give_parallelism_label_and_environment() -> None:
     text = (
         POD

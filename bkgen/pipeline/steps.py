@@ -225,6 +225,6 @@ def _as_list(plugins: Any) -> list[Any]:
 
 def _retry(body: dict[str, Any], step: CommandStep, has_pod: bool, settings: Settings) -> None:
     if isinstance(step.retry, str):
-        body["retry"] = {"automatic": list(settings.retries[step.retry])}
+        body["retry"] = {"automatic": list(settings.retry_presets[step.retry])}
     elif step.retry is None and has_pod and settings.default_retry is not None:
-        body["retry"] = {"automatic": list(settings.retries[settings.default_retry])}
+        body["retry"] = {"automatic": list(settings.retry_presets[settings.default_retry])}

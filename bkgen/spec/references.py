@@ -52,7 +52,7 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
             yield from _unknown(source, (field,), "profile", [named], settings.profiles)
     if settings.default_retry is not None:
         yield from _unknown(
-            source, ("default_retry",), "retry preset", [settings.default_retry], settings.retries
+            source, ("default_retry",), "retry preset", [settings.default_retry], settings.retry_presets
         )
 
 
@@ -129,7 +129,7 @@ def _command_problems(
     if isinstance(step.pod, Pod):
         yield from _pod_problems(suite, settings, (*path, "pod"), step.pod)
     if isinstance(step.retry, str):
-        yield from _unknown(source, (*path, "retry"), "retry preset", [step.retry], settings.retries)
+        yield from _unknown(source, (*path, "retry"), "retry preset", [step.retry], settings.retry_presets)
     yield from _gpu_problems(suite, settings, path, step)
     for name, mirror in (step.mirrors or {}).items():
         yield from _unknown(source, (*path, "mirrors", name), "profile", [name], settings.profiles)

@@ -1,6 +1,7 @@
 """`bkgen.yml`: the settings of a repository. Every key has a default; the file may be absent."""
 
 import re
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
@@ -187,6 +188,13 @@ class Limits(Spec):
 _NodeLabels = dict[str, Annotated[tuple[Text, ...], BeforeValidator(listed)]]
 _Profiles = Annotated[dict[str, Profile], BeforeValidator(_bodies), Field(min_length=1)]
 _Retries = dict[str, list[native.AutomaticRetry]]
+# Lost machines, which `*` does not cover, and a sick GPU (78, from gpu-health.sh): no test that failed.
+INFRA: tuple[native.AutomaticRetry, ...] = (
+    {"signal_reason": "stack_error", "limit": 1},
+    {"signal_reason": "agent_stop", "limit": 2},
+    {"exit_status": -1, "limit": 2},
+    {"exit_status": 78, "limit": 2},
+)
 
 
 class Settings(Spec):
@@ -226,7 +234,7 @@ class Settings(Spec):
     host_paths: _PatternTuple = ("/data/**", "/run/udev")
     """hostPaths that pods may mount."""
     retries: Annotated[dict[str, list[native.AutomaticRetry]], Lazily(_Retries)] = Field(default_factory=dict)
-    """Retry rules by name."""
+    """Retry rules by name. `infra` is there undeclared: lost machines and sick GPUs, never a failed test."""
     default_retry: Text | None = None
     """The retry rules of a command step with a pod that says nothing."""
     forks: Annotated[Forks, Lazily(Forks)] = Field(default_factory=Forks.model_construct)
@@ -240,6 +248,11 @@ class Settings(Spec):
         if isinstance(value, dict) and isinstance(value.get("version"), str) and value["version"] == "1":
             return {**value, "version": 1}
         return value
+
+    @property
+    def retry_presets(self) -> Mapping[str, Sequence[native.AutomaticRetry]]:
+        """The retry rules that a step may name: those declared, and `infra`."""
+        return {"infra": INFRA, **self.retries}
 
     @property
     def profile_name(self) -> str:
