@@ -233,7 +233,10 @@ def _waits(step: Mapping[str, Any], pod: Examined, rules: PodRules) -> Iterator[
                 f"{jobs} jobs with {count} of {name} need {rounds} rounds on {rules.gpu_capacity[name]}; "
                 f"a pod that waits over {rules.pod_pending_minutes} minutes fails"
             )
-            hint = f"set concurrency: {at_once} with a concurrency_group, or raise the pending timeout"
+            hint = (
+                f"set concurrency: {at_once} with a concurrency_group; or let the controller wait longer "
+                "(pod-pending-timeout), and say so in the settings (limits: pod_pending_minutes)"
+            )
             yield warning(
                 "jobs-wait-too-long", ("matrix" if step.get("matrix") else "parallelism",), message, hint
             )
