@@ -11,12 +11,13 @@ set -euo pipefail
 HARNESS=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
 # shellcheck source=harness/config.env
 . "$HARNESS/config.env"
+# shellcheck source=harness/cluster-charts.sh
+. "$HARNESS/cluster-charts.sh"
 export KUBECONFIG
 PATH="$BIN_DIR:$PATH"
 
 DRY_RUN=0
 STEP=
-CHILD=
 WORK=
 CLEANUPS=()
 
@@ -68,13 +69,14 @@ show() {
 #
 # None of them can read standard input, for a token or an answer may be waiting there.
 
-# attend COMMAND…: runs it so that a signal is obeyed at once and not when the command has ended.
+# attend COMMAND…: runs it so that a signal is obeyed at once and not when the command has ended. The command
+# is a process group of its own, so that what it has started ends with it.
 attend() {
   local status=0
+  set -m
   "$@" <&0 &
-  CHILD=$!
-  wait "$CHILD" || status=$?
-  CHILD=
+  set +m
+  wait "$!" || status=$?
   return "$status"
 }
 
@@ -97,8 +99,17 @@ ask() {
   attend "$@" </dev/null >/dev/null 2>&1
 }
 
-# answer PLACEHOLDER COMMAND…: puts the command's output into REPLY; the status is the command's. A dry
-# run shows the command and puts the placeholder there.
+# capture COMMAND…: puts the command's output into REPLY; the status is the command's. By way of a file: a
+# signal has to wait for a command substitution, and the command may hang.
+capture() {
+  local status=0
+  attend "$@" </dev/null >"$WORK/answer" || status=$?
+  REPLY=$(<"$WORK/answer")
+  return "$status"
+}
+
+# answer PLACEHOLDER COMMAND…: the same, without what the command says besides. A dry run shows the command
+# and puts the placeholder there.
 answer() {
   local placeholder=$1
   shift
@@ -107,7 +118,15 @@ answer() {
     show "$@"
     return 0
   fi
-  REPLY=$("$@" </dev/null 2>/dev/null)
+  capture "$@" 2>/dev/null
+}
+
+# absent KIND NAME [OPTION…]: the cluster says that it has no such thing. An answer that does not come is
+# none: what was there before must not be taken for something of ours.
+absent() {
+  answer '' kubectl get "$@" --ignore-not-found --output name ||
+    die "the cluster does not say whether there is a $1 $2" "kubectl get $1 says why; is K3s running?" 75
+  [ -z "$REPLY" ]
 }
 
 # step NAME IS_DONE ACT: skips ACT when the function IS_DONE says yes, and asks it again afterwards.
@@ -189,100 +208,96 @@ make_work() {
 
 remove_work() { rm -rf -- "$WORK"; }
 
-# download ADDRESS FILE: over TLS, following redirects.
-download() {
-  run curl --fail --silent --show-error --location --proto =https --proto-redir =https --tlsv1.2 \
-    --retry 3 --output "$2" "$1"
-}
-
-# download_checked ADDRESS FILE SUMS NAME PIN: downloads FILE and the publisher's list of SHA-256 sums,
-# and keeps the file only when its sum is the one listed for NAME and, unless PIN is empty, also PIN.
-download_checked() {
-  local address=$1 file=$2 sums=$3 name=$4 pin=$5 listed
-  download "$address" "$file"
-  download "$sums" "$file.sums"
-  if [ "$DRY_RUN" = 1 ]; then
-    show sha256sum "$file"
-    return 0
-  fi
-  listed=$(awk -v name="$name" '{ sub(/^\*/, "", $2) } $2 == name { print $1; exit }' "$file.sums")
-  [[ $listed =~ ^[0-9a-f]{64}$ ]] || die "the publisher's list has no SHA-256 for $name" \
-    "look at $sums; is the version in config.env a released one?"
-  check_sum "$file" "$listed" "$name" "the publisher's list"
-  check_pin "$file" "$pin" "$name"
-}
-
-# check_pin FILE PIN NAME: compares with a sum from config.env when there is one, and says the sum.
-check_pin() {
-  if [ "$DRY_RUN" = 1 ]; then
-    [ -z "$2" ] || show sha256sum "$1"
-    return 0
-  fi
-  [ -z "$2" ] || check_sum "$1" "$2" "$3" "config.env"
-  say "sha256 $(sha256sum <"$1" | cut -d ' ' -f 1)  $3"
-}
-
-check_sum() {
-  local sum
-  sum=$(sha256sum <"$1" | cut -d ' ' -f 1)
-  [ "$sum" = "$2" ] && return 0
-  rm -f -- "$1"
-  die "$3 has the SHA-256 $sum, but $4 says $2; the file was thrown away" \
-    "do not go on before you know why: a damaged download, another version, or something worse"
-}
-
-# pull_chart FILE NAME VERSION PIN SOURCE…: fetches a Helm chart's archive as FILE and checks its pin.
-# SOURCE is the chart's address, or NAME with --repo and the repository's.
-pull_chart() {
-  local file=$1 name=$2 version=$3 pin=$4
-  shift 4
-  run helm pull "$@" --version "$version" --destination "$(dirname "$file")"
-  [ "$DRY_RUN" = 1 ] || [ -s "$file" ] || die "helm pull left no ${file##*/}" \
-    "is $version a released version of $name?"
-  check_pin "$file" "$pin" "$name-$version.tgz"
-}
-
-# release_is RELEASE NAMESPACE CHART VERSION: Helm has deployed that release from that chart.
-release_is() {
-  answer '[]' helm list --namespace "$2" --filter "^$1\$" --deployed --output json || return 1
-  [[ $REPLY == *"\"chart\":\"$3-$4\""* ]]
-}
-
 # containerd_name IMAGE: the full name under which containerd keeps what Docker calls IMAGE.
 containerd_name() {
-  case $1 in
-  *.*/* | *:*/* | localhost/*) echo "$1" ;;
-  */*) echo "docker.io/$1" ;;
-  *) echo "docker.io/library/$1" ;;
+  local image=$1
+  case ${image##*/} in
+  *:* | *@*) ;;
+  *) image+=:latest ;;
+  esac
+  case $image in
+  *.*/* | *:*/* | localhost/*) echo "$image" ;;
+  */*) echo "docker.io/$image" ;;
+  *) echo "docker.io/library/$image" ;;
   esac
 }
 
-# mark NAME / marked NAME / unmark NAME: which parts these scripts have installed on this host.
+# check_paths SETTING…: each is a list of absolute paths, or one path, and none has a blank in it. A relative
+# one would mean another place at each start, and a blank would make two directories out of one.
+check_paths() {
+  local setting directory directories
+  for setting in "$@"; do
+    [[ $setting == CACHE_DIRS || ${!setting} != *[[:space:]]* ]] ||
+      die "$setting is '${!setting}', with a blank in it" "name a directory without blanks, for example a link to it"
+    read -ra directories <<<"${!setting}"
+    [ "${#directories[@]}" != 0 ] || die "$setting is empty" "harness/config.env says what belongs there"
+    for directory in "${directories[@]}"; do
+      [[ $directory == /* ]] || die "$setting has '$directory', which is no absolute path" "begin it with /"
+    done
+  done
+}
+
+# mark NAME [LINE] / marked NAME / unmark NAME: what these scripts have installed on this host. What can be
+# there several times is marked as KIND@NAMESPACE; the lines of a mark say more, each one once.
 mark() {
   [ "$DRY_RUN" = 0 ] || return 0
   mkdir -p "$STATE_DIR"
-  : >"$STATE_DIR/$1"
+  : >>"$STATE_DIR/$1"
+  [ -z "${2:-}" ] || grep -qxF -e "$2" "$STATE_DIR/$1" || printf '%s\n' "$2" >>"$STATE_DIR/$1"
 }
 marked() { [ -e "$STATE_DIR/$1" ]; }
 unmark() { [ "$DRY_RUN" = 1 ] || rm -f -- "$STATE_DIR/$1"; }
+
+# --- The host's GPUs ------------------------------------------------------------------------------
+
+# find_vendor: VENDOR is the first whose tool is on the path, unless it is set; it stays empty without any.
+find_vendor() {
+  local vendor
+  for vendor in nvidia:nvidia-smi amd:amd-smi intel:xpu-smi; do
+    if [ -z "$VENDOR" ] && command -v "${vendor#*:}" >/dev/null; then
+      VENDOR=${vendor%%:*}
+    fi
+  done
+  case $VENDOR in
+  '' | nvidia | amd | intel) ;;
+  *) die "VENDOR is '$VENDOR'" "it is nvidia, amd or intel" ;;
+  esac
+}
+
+# settings_file: the bkgen.yml that the cluster is for.
+settings_file() { echo "${BKGEN_SETTINGS:-$(dirname "$HARNESS")/bkgen.yml}"; }
 
 # --- The end --------------------------------------------------------------------------------------
 
 # at_exit FUNCTION: called on every way out, the last one first.
 at_exit() { CLEANUPS=("$1" "${CLEANUPS[@]}"); }
 
-leave() {
-  local status=$? cleanup
-  trap - EXIT
-  trap '' INT TERM HUP
-  if [ -n "$CHILD" ]; then
-    kill "$CHILD" 2>/dev/null || true
-    wait "$CHILD" 2>/dev/null || true
-  fi
-  for cleanup in "${CLEANUPS[@]}"; do
-    "$cleanup" || say "$cleanup failed"
+# Every process that `attend` has started, with what it has started in turn; not before 5 seconds are over, but
+# then for certain. The group is gone before a temporary file is removed, for it may still write there.
+end_children() {
+  local child tries
+  for child in $(jobs -p); do
+    kill -TERM -- "-$child" 2>/dev/null || kill -TERM "$child" 2>/dev/null || continue
+    for ((tries = 50; tries > 0; tries--)); do
+      kill -0 -- "-$child" 2>/dev/null || continue 2
+      sleep 0.1
+    done
+    kill -KILL -- "-$child" 2>/dev/null || true
   done
-  exit "$status"
+}
+
+# A signal that comes now ends only what is being waited for: the other cleanups still have to run. The
+# variable has a name that no function has for one of its own, for the trap runs within whatever is running.
+leave() {
+  local leave_with=$? cleanup
+  trap '[ "$leave_with" != 0 ] || leave_with=143; end_children' HUP INT TERM
+  trap - EXIT
+  end_children
+  for cleanup in "${CLEANUPS[@]}"; do
+    "$cleanup" && continue
+    [ "$leave_with" != 0 ] || leave_with=75
+  done
+  exit "$leave_with"
 }
 trap leave EXIT
 trap 'exit 129' HUP

@@ -101,11 +101,12 @@ read_line() {
     printf 'The %s token (not shown): ' "$1" >&2
     at_exit show_typing
     stty -echo
+    # Not by `attend`: only the script's own process group may read from the terminal.
     head -n 1
     stty echo
     printf '\n' >&2
   else
-    sed --unbuffered 1q
+    attend sed --unbuffered 1q
   fi
 }
 
@@ -125,13 +126,16 @@ redact() {
 
 # --- Secrets --------------------------------------------------------------------------------------
 
-kubectl_here() { kubectl --namespace "$AGENT_STACK_NAMESPACE" "$@"; }
+kubectl_here() { kubectl --namespace "$AGENT_STACK_NAMESPACE" --request-timeout=20s "$@"; }
 
 namespace_is_there() { ask kubectl get namespace "$AGENT_STACK_NAMESPACE"; }
 
+# Marked first, for a signal may come between the two; but only when the cluster itself says that there is none.
 make_namespace() {
+  if absent namespace "$AGENT_STACK_NAMESPACE"; then
+    mark "namespace@$AGENT_STACK_NAMESPACE"
+  fi
   run kubectl create namespace "$AGENT_STACK_NAMESPACE"
-  mark agent-stack-namespace
 }
 
 write_manifests() {
@@ -156,13 +160,18 @@ write_manifest() {
     "--from-file=$2=$3" --dry-run=client --output yaml)
   show "${command[@]}"
   [ "$DRY_RUN" = 0 ] || return 0
-  "${command[@]}" >"$WORK/secret-$1.yaml" || die "kubectl cannot write the secret $1" "what it said stands above" 75
+  attend "${command[@]}" </dev/null >"$WORK/secret-$1.yaml" || die "kubectl cannot write the secret $1" "what it said stands above" 75
 }
 
 secrets_are_there() { each_secret secret_is_there; }
 
+# A controller that runs now has read the old secrets. The restart is noted before the first of them changes and
+# forgotten after it: should this run end in between, the next one finds the secrets in place and has to
+# restart all the same.
 write_secrets() {
-  mark agent-stack-secrets
+  if ! absent deployment "$RELEASE" --namespace "$AGENT_STACK_NAMESPACE"; then
+    mark "restart@$AGENT_STACK_NAMESPACE"
+  fi
   each_secret write_secret
 }
 
@@ -171,13 +180,16 @@ each_secret() {
   [ -z "$GIT_TOKEN_FILE" ] || "$1" "$GIT_SECRET" || return 1
 }
 
-secret_is_there() { ask kubectl diff --server-side --force-conflicts --filename "$WORK/secret-$1.yaml"; }
+# kubectl diff writes what it compares into files, so they belong where everything is removed at the end.
+secret_is_there() {
+  ask env TMPDIR="$WORK" kubectl diff --server-side --force-conflicts --filename "$WORK/secret-$1.yaml"
+}
 
 # On the server's side: client-side apply would keep a second copy of the secret in an annotation, which
 # `kubectl describe` shows.
 write_secret() {
-  if ask kubectl get deployment "$RELEASE" --namespace "$AGENT_STACK_NAMESPACE"; then
-    RESTART=1
+  if absent secret "$1" --namespace "$AGENT_STACK_NAMESPACE"; then
+    mark "agent-stack-secrets@$AGENT_STACK_NAMESPACE" "$1"
   fi
   run kubectl apply --server-side --force-conflicts --filename "$WORK/secret-$1.yaml"
 }
@@ -202,7 +214,7 @@ make_values() {
   show "${command[@]}"
   STEP=
   [ "$DRY_RUN" = 0 ] || return 0
-  "${command[@]}" || die "no values could be generated" "what is wrong stands above"
+  attend "${command[@]}" </dev/null || die "no values could be generated" "what is wrong stands above"
   VALUES_SUM=$(sha256sum <"$WORK/values.yaml" | cut -d ' ' -f 1)
 }
 
@@ -216,8 +228,7 @@ chart_is_there() {
 install_chart() {
   local chart=$WORK/$CHART_NAME-$AGENT_STACK_VERSION.tgz
   pull_chart "$chart" "$CHART_NAME" "$AGENT_STACK_VERSION" "$AGENT_STACK_SHA256" "$AGENT_STACK_CHART"
-  mark agent-stack
-  run helm upgrade --install "$RELEASE" "$chart" --namespace "$AGENT_STACK_NAMESPACE" \
+  upgrade_release "agent-stack@$AGENT_STACK_NAMESPACE" "$RELEASE" "$AGENT_STACK_NAMESPACE" "$chart" \
     --values "$WORK/values.yaml" --description "values $VALUES_SUM"
 }
 
@@ -225,36 +236,76 @@ install_chart() {
 
 # A pod reads its secret once, when it starts; one that ran before still has the old one.
 restart_controller() {
-  [ "$RESTART" = 1 ] || return 0
+  marked "restart@$AGENT_STACK_NAMESPACE" || [ "$DRY_RUN" = 1 ] || return 0
   STEP="restarting the controller with the new secrets"
   run kubectl rollout restart "deployment/$RELEASE" --namespace "$AGENT_STACK_NAMESPACE"
+  unmark "restart@$AGENT_STACK_NAMESPACE"
 }
 
 await_controller() {
+  local begun=$SECONDS took
   local wait=(kubectl rollout status "deployment/$RELEASE" --namespace "$AGENT_STACK_NAMESPACE"
     "--timeout=${CONTROLLER_TIMEOUT}s")
   STEP="waiting for the controller"
   show "${wait[@]}"
-  [ "$DRY_RUN" = 0 ] || return 0
-  attend "${wait[@]}" >/dev/null && return 0
-  explain_controller
+  if [ "$DRY_RUN" = 0 ] && ! attend "${wait[@]}" </dev/null >/dev/null; then
+    took=$((SECONDS - begun))
+    [ "$took" -lt "$CONTROLLER_TIMEOUT" ] || explain_controller "it is not ready after $CONTROLLER_TIMEOUT seconds"
+    explain_controller "\`kubectl rollout status\` gave up after $took of $CONTROLLER_TIMEOUT seconds"
+  fi
+  watch_controller
 }
 
-# The commonest reasons, by what the controller or the kubelet says.
+# The chart has no readiness probe: to Kubernetes the controller is ready as soon as its process runs, and one
+# that stops on a wrong token or an unknown setting runs for a moment, again and again.
+watch_controller() {
+  local end=$((SECONDS + CONTROLLER_WATCH_SECONDS)) before=
+  STEP="watching the controller"
+  while :; do
+    look_at_controller
+    [ "$DRY_RUN" = 0 ] || return 0
+    [ "$RESTARTS" -le "${before:=$RESTARTS}" ] ||
+      explain_controller "its container stopped and was started again while it was watched"
+    [ "$SECONDS" -lt "$end" ] || return 0
+    attend sleep "$POLL_SECONDS"
+  done
+}
+
+# look_at_controller: RESTARTS of its pods so far; leaves when one is not running, or logs that it is refused.
+look_at_controller() {
+  local pod deleted restarts waiting ended count pods=0
+  answer '' kubectl get pods --namespace "$AGENT_STACK_NAMESPACE" --selector "app=$RELEASE" --output \
+    "jsonpath={range .items[*]}$POD_FIELDS{\"\\n\"}{end}" || explain_controller "its pods cannot be listed"
+  RESTARTS=0
+  while IFS='|' read -r pod deleted restarts waiting ended; do
+    # One that a rollout replaces is on its way out.
+    [ -n "$pod" ] && [ -z "$deleted" ] || continue
+    pods=$((pods + 1))
+    for count in $restarts; do RESTARTS=$((RESTARTS + count)); done
+    [ -z "$waiting" ] || explain_controller "its pod $pod does not run: $waiting"
+    [ -z "$ended" ] || explain_controller "its pod $pod has ended: $ended"
+  done <<<"$REPLY"
+  [ "$pods" != 0 ] || [ "$DRY_RUN" = 1 ] || explain_controller "it has no pod"
+  answer '' kubectl logs "deployment/$RELEASE" --namespace "$AGENT_STACK_NAMESPACE" --since=2m --tail=200 || return 0
+  ! grep -qiE "$BAD_SETTING|$BAD_TOKEN|$BAD_QUEUE" <<<"$REPLY" || explain_controller "it runs, but is refused"
+}
+
+# What the controller says when its settings, its token or its queue are wrong.
+BAD_SETTING='unknown field|failed to parse config'
+BAD_TOKEN='unauthori[sz]ed|(status|code|HTTP)[^0-9]{1,10}401|invalid.*token|token.*invalid'
+BAD_QUEUE='queue.*(not found|does not exist)'
+
+# explain_controller PROBLEM: leaves, after the commonest reasons, by what the controller or the kubelet says.
 explain_controller() {
   local hint="the controller's log stands above"
-  {
-    kubectl_here get pods --selector "app=$RELEASE" --output wide || true
-    kubectl_here get events --field-selector type=Warning || true
-    kubectl_here logs "deployment/$RELEASE" --tail 30 || true
-    kubectl_here logs "deployment/$RELEASE" --tail 30 --previous || true
-  } 2>&1 | redact >"$WORK/why"
+  attend gather_reasons </dev/null >"$WORK/reasons" 2>&1 || true
+  redact <"$WORK/reasons" >"$WORK/why"
   sed 's/^/  | /' "$WORK/why" >&2
-  if grep -qiE 'unknown field|failed to parse config' "$WORK/why"; then
+  if grep -qiE "$BAD_SETTING" "$WORK/why"; then
     hint="it met a setting it does not know: look at harness/values.yaml and AGENT_STACK_VERSION"
-  elif grep -qiE 'unauthori[sz]ed|invalid.*token|token.*invalid' "$WORK/why"; then
+  elif grep -qiE "$BAD_TOKEN" "$WORK/why"; then
     hint="Buildkite refuses the token: it must be an agent token of the cluster that has the queue"
-  elif grep -qiE 'queue.*(not found|does not exist)' "$WORK/why"; then
+  elif grep -qiE "$BAD_QUEUE" "$WORK/why"; then
     hint="create the queue in Buildkite (Agents, cluster, Queues, New Queue) and start this again"
   elif grep -qE 'ImagePullBackOff|ErrImagePull' "$WORK/why"; then
     hint="the node cannot fetch the controller's image: look at its network and registry settings"
@@ -263,12 +314,24 @@ explain_controller() {
   elif grep -qiE 'FailedScheduling|Insufficient' "$WORK/why"; then
     hint="no node has room for it: kubectl describe nodes shows taints and free resources"
   fi
-  die "it is not ready after $CONTROLLER_TIMEOUT seconds" "$hint" 75
+  die "$1" "$hint" 75
+}
+
+gather_reasons() {
+  kubectl_here get pods --selector "app=$RELEASE" --output wide || true
+  kubectl_here get events --field-selector type=Warning || true
+  kubectl_here logs "deployment/$RELEASE" --tail 30 || true
+  kubectl_here logs "deployment/$RELEASE" --tail 30 --previous || true
 }
 
 # --------------------------------------------------------------------------------------------------
 
-CHART_NAME=${AGENT_STACK_CHART##*/} RELEASE=agent-stack-k8s RESTART=0
+CHART_NAME=${AGENT_STACK_CHART##*/} RELEASE=agent-stack-k8s RESTARTS=0
+# One line a pod: its name, whether it is being deleted, and of each container how often it was restarted, why
+# it waits, and why it ended.
+POD_FIELDS='{.metadata.name}|{.metadata.deletionTimestamp}|{.status.containerStatuses[*].restartCount}'
+POD_FIELDS+='|{.status.containerStatuses[*].state.waiting.reason}'
+POD_FIELDS+='|{.status.containerStatuses[*].state.terminated.reason}'
 # Tokens stay in memory, unless the caller wants them elsewhere.
 if [ -z "${TMPDIR:-}" ] && [ -d /dev/shm ] && [ -w /dev/shm ]; then
   TMPDIR=/dev/shm
@@ -276,7 +339,8 @@ fi
 VALUES_SUM='<sum of the values>'
 read_arguments "$@"
 need_root
-need_tools awk grep helm kubectl sed sha256sum "$PYTHON"
+need_tools awk diff env grep helm kubectl sed sha256sum "$PYTHON" # diff: for kubectl diff
+check_paths STATE_DIR
 make_work
 make_values
 read_tokens

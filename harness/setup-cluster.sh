@@ -53,15 +53,7 @@ choose_architecture() {
 }
 
 choose_vendor() {
-  local vendor
-  if [ -z "$VENDOR" ]; then
-    for vendor in nvidia:nvidia-smi amd:amd-smi intel:xpu-smi; do
-      if command -v "${vendor#*:}" >/dev/null; then
-        VENDOR=${vendor%%:*}
-        break
-      fi
-    done
-  fi
+  find_vendor
   case $VENDOR in
   nvidia)
     VENDOR_TOOL=nvidia-smi
@@ -78,8 +70,14 @@ choose_vendor() {
     ;;
   '') die "none of nvidia-smi, amd-smi and xpu-smi is on the path" \
     "install the GPU driver, or say whose GPUs these are: VENDOR=nvidia" ;;
-  *) die "VENDOR is '$VENDOR'" "it is nvidia, amd or intel" ;;
   esac
+}
+
+# What `install` and `chown` read one way and `stat` prints another would never look done.
+check_settings() {
+  check_paths BIN_DIR STATE_DIR DATA_DIR CACHE_DIRS SCRATCH_DIR
+  [[ $DATA_OWNER =~ ^[A-Za-z0-9._-]+:[A-Za-z0-9._-]+$ ]] ||
+    die "DATA_OWNER is '$DATA_OWNER'" "write user:group, as names or as numbers: root:root, 1000:1000"
 }
 
 # The vendor's tool must be believed here: a host that miscounts its GPUs is not set up at all.
@@ -91,8 +89,9 @@ count_gpus() {
     GPU_COUNT='<as many as listed>'
     return 0
   fi
-  listing=$("$VENDOR_TOOL" "${LIST_GPUS[@]}") ||
+  capture "$VENDOR_TOOL" "${LIST_GPUS[@]}" ||
     die "\`$VENDOR_TOOL ${LIST_GPUS[*]}\` ended with status $?" "mend the GPU driver before anything else"
+  listing=$REPLY
   # nvidia-smi reports a GPU that has fallen off the bus in the same listing, and still exits with 0.
   if [ "$VENDOR" = nvidia ] && grep -vE '^(GPU [0-9]+: |[[:space:]]+MIG |[[:space:]]*$)' <<<"$listing" >&2; then
     die "\`$VENDOR_TOOL ${LIST_GPUS[*]}\` lists something that is no GPU" "mend the GPU driver before anything else"
@@ -127,7 +126,8 @@ find_architectures() {
     GPU_ARCH_LIST='<as answered>'
     return 0
   fi
-  listing=$("${query[@]}") || die "\`$(quoted "${query[@]}")\` ended with status $?" "mend the GPU driver"
+  capture "${query[@]}" || die "\`$(quoted "${query[@]}")\` ended with status $?" "mend the GPU driver"
+  listing=$REPLY
   case $VENDOR in
   nvidia) GPU_ARCH_LIST=$(sort -uV <<<"$listing" | paste -sd ';') ;;
   amd) GPU_ARCH_LIST=$(sed -n 's/.*TARGET_GRAPHICS_VERSION: *//p' <<<"$listing" | sort -u | paste -sd ';') ;;
@@ -206,10 +206,22 @@ gpus_are_ready() {
   case $VENDOR in
   nvidia) release_is gpu-operator gpu-operator gpu-operator "$NVIDIA_GPU_OPERATOR_VERSION" || return 1 ;;
   amd) release_is amd-gpu kube-system amd-gpu "$AMD_DEVICE_PLUGIN_VERSION" || return 1 ;;
-  intel) intel_plugin_is_there || return 1 ;;
+  intel)
+    if by_device_class; then
+      device_class_is_there
+      return
+    fi
+    intel_plugin_is_there || return 1
+    ;;
   esac
   node_offers_gpus
 }
+
+# by_device_class: the GPUs are given out by a resource driver (DRA), under a device class. No node lists them
+# among its resources, so there is nothing to count; and the driver is not ours to install.
+by_device_class() { [[ $GPU_RESOURCE == deviceclass.resource.kubernetes.io/* ]]; }
+
+device_class_is_there() { ask kubectl get deviceclass "${GPU_RESOURCE#*/}"; }
 
 node_offers_gpus() {
   answer "$GPU_COUNT" kubectl get nodes --output \
@@ -219,6 +231,11 @@ node_offers_gpus() {
 }
 
 install_gpus() {
+  if by_device_class; then
+    device_class_is_there || die "the cluster has no device class ${GPU_RESOURCE#*/}" \
+      "install the vendor's resource driver and turn on DRAExtendedResource; harness/README.md, \"Intel GPUs\", says how"
+    return 0
+  fi
   "install_${VENDOR}_gpus"
   wait_until "$GPU_TIMEOUT" node_offers_gpus ||
     die "the node offers $GPUS_OFFERED of $GPU_COUNT $GPU_RESOURCE after $GPU_TIMEOUT seconds" \
@@ -228,17 +245,19 @@ install_gpus() {
 install_nvidia_gpus() {
   local chart=$WORK/gpu-operator-$NVIDIA_GPU_OPERATOR_VERSION.tgz
   pull_chart "$chart" gpu-operator "$NVIDIA_GPU_OPERATOR_VERSION" "$NVIDIA_GPU_OPERATOR_SHA256" \
-    gpu-operator --repo "$NVIDIA_CHARTS"
+    "$NVIDIA_CHARTS"
+  if absent namespace gpu-operator; then
+    mark namespace@gpu-operator
+  fi
   # The driver is the host's. K3s keeps containerd's socket in a place of its own. The NVIDIA runtime is
   # not made the default one: with it, an image that bakes in "all devices" sees every GPU of the host.
-  run helm upgrade --install gpu-operator "$chart" --namespace gpu-operator --create-namespace \
+  upgrade_release gpu-operator gpu-operator gpu-operator "$chart" --create-namespace \
     --set driver.enabled=false \
     --set 'toolkit.env[0].name=CONTAINERD_SOCKET' \
     --set 'toolkit.env[0].value=/run/k3s/containerd/containerd.sock' \
     --set 'toolkit.env[1].name=CONTAINERD_SET_AS_DEFAULT' \
     --set-string 'toolkit.env[1].value=false' \
     --wait --timeout "${GPU_TIMEOUT}s"
-  mark gpu-operator
   wait_until "$GPU_TIMEOUT" toolkit_is_ready ||
     die "the operator's container toolkit is not ready after $GPU_TIMEOUT seconds" \
       "kubectl --namespace gpu-operator get pods shows which part is stuck" 75
@@ -257,12 +276,11 @@ toolkit_is_ready() {
 install_amd_gpus() {
   local chart=$WORK/amd-gpu-$AMD_DEVICE_PLUGIN_VERSION.tgz
   pull_chart "$chart" amd-gpu "$AMD_DEVICE_PLUGIN_VERSION" "$AMD_DEVICE_PLUGIN_SHA256" \
-    amd-gpu --repo "$AMD_CHARTS"
-  run helm upgrade --install amd-gpu "$chart" --namespace kube-system --wait --timeout "${GPU_TIMEOUT}s"
-  mark amd-gpu
+    "$AMD_CHARTS"
+  upgrade_release amd-gpu amd-gpu kube-system "$chart" --wait --timeout "${GPU_TIMEOUT}s"
 }
 
-intel_manifest() { echo "$INTEL_DEVICE_PLUGIN_SOURCES/deployments/gpu_plugin?ref=$INTEL_DEVICE_PLUGIN_VERSION"; }
+intel_manifest() { echo "$INTEL_DEVICE_PLUGIN_SOURCES/deployments/gpu_plugin?ref=$INTEL_DEVICE_PLUGIN_REF"; }
 
 intel_plugin_is_there() {
   answer "intel-gpu-plugin:${INTEL_DEVICE_PLUGIN_VERSION#v}" kubectl get daemonset intel-gpu-plugin \
@@ -271,65 +289,84 @@ intel_plugin_is_there() {
 }
 
 install_intel_gpus() {
+  if absent daemonset intel-gpu-plugin --namespace default; then
+    mark intel-gpu-plugin
+  fi
   run kubectl apply --namespace default --kustomize "$(intel_manifest)"
-  mark intel-gpu-plugin
 }
 
 # --- Images ---------------------------------------------------------------------------------------
 
-# image_is_ready IMAGE INPUTS: K3s's containerd has it, and Docker, if it still knows it, built it from
-# these inputs. Docker may have thrown its own copy away since; that is no reason to build again.
+# image_is_ready NAME IMAGE INPUTS: what K3s's containerd has under that name is what build_image imported
+# there, byte for byte, and that was built from these inputs. Docker is not asked: what it has was perhaps
+# never imported, and it may have thrown its own copy away since.
 image_is_ready() {
-  answer '' "$BIN_DIR/k3s" ctr images ls -q || return 1
-  [ "$DRY_RUN" = 1 ] || grep -qxF "$(containerd_name "$1")" <<<"$REPLY" || return 1
-  answer "$2" docker image inspect --format '{{index .Config.Labels "bkgen.inputs"}}' "$1" || return 0
-  [ "$REPLY" = "$2" ]
+  imported_digest "$2" || return 1
+  [ "$DRY_RUN" = 1 ] || grep -qxF -e "$2 $3 $REPLY" "$STATE_DIR/imported-$1" 2>/dev/null
 }
 
-# build_image NAME IMAGE INPUTS DOCKERFILE CONTEXT ARGUMENT…: builds, imports, and notes what it did.
+# imported_digest IMAGE: the digest of what containerd has under that name, in REPLY; 1 when it has nothing.
+imported_digest() {
+  local name
+  name=$(containerd_name "$1")
+  answer "$name - -" "$BIN_DIR/k3s" ctr images ls || return 1
+  REPLY=$(awk -v name="$name" '$1 == name { print $3; exit }' <<<"$REPLY")
+  [ -n "$REPLY" ]
+}
+
+# build_image NAME IMAGE INPUTS DOCKERFILE CONTEXT ARGUMENT…: builds, imports, and notes what it has imported.
+# The note of an earlier import goes first and the new one comes last, so that a build or an import which
+# fails is done again at the next start.
 build_image() {
   local name=$1 image=$2 inputs=$3 dockerfile=$4 context=$5
   shift 5
+  unmark "imported-$name"
+  mark "image-$name" "$image"
   run docker build --label "bkgen.inputs=$inputs" --tag "$image" --file "$dockerfile" "$@" "$context"
   # Through a pipe: the archive can be larger than what is free in /tmp.
   # shellcheck disable=SC2016 # the inner shell expands them
   run bash -c 'set -o pipefail; docker save "$1" | "$2" ctr images import -' import "$image" "$BIN_DIR/k3s"
-  mark "image-$name"
+  imported_digest "$image" || die "the import went well, but containerd has no $(containerd_name "$image")" \
+    "k3s ctr images ls shows what it has" 75
+  mark "imported-$name" "$image $inputs $REPLY"
   REBUILT+=" $name "
 }
 
 # Built anew in this run, or not asked to be.
 settled() { [ "$REBUILD_IMAGE" != 1 ] || [[ $REBUILT == *" $1 "* ]]; }
 
-# One word for everything an image is made from.
+# inputs_of DIRECTORY FILE…: one word for everything an image is made from, names and contents.
 inputs_of() {
-  local sum
+  local sum directory=$1
+  shift
   if [ "$DRY_RUN" = 1 ]; then
     echo '<sum of what it is made from>'
     return
   fi
-  sum=$(cat -- "$@" | sha256sum)
+  sum=$(cd "$directory" && sha256sum -- "$@" | sha256sum) || return 1
   echo "${sum:0:16}"
 }
 
-ci_inputs() { echo "$(inputs_of "$HARNESS/ci-base.Dockerfile")-$CI_BASE_FROM-$GPU_ARCH_LIST"; }
+ci_inputs() { echo "$(inputs_of "$HARNESS" ci-base.Dockerfile)-$CI_BASE_FROM-$GPU_ARCH_LIST"; }
 
-ci_image_is_ready() { settled ci-base && image_is_ready "$CI_IMAGE" "$(ci_inputs)"; }
+ci_image_is_ready() { settled ci-base && image_is_ready ci-base "$CI_IMAGE" "$(ci_inputs)"; }
 
 build_ci_image() {
   build_image ci-base "$CI_IMAGE" "$(ci_inputs)" "$HARNESS/ci-base.Dockerfile" "$HARNESS" \
     --build-arg "BASE_IMAGE=$CI_BASE_FROM" --build-arg "GPU_ARCH_LIST=$GPU_ARCH_LIST"
 }
 
-# The wheel in bkgen.Dockerfile is built from these.
+# Everything that is sent to the engine, and how it is put together: the list of what is sent is the one that
+# Docker itself goes by.
 bkgen_inputs() {
-  local files
-  mapfile -t files < <(find "$HARNESS/../bkgen" "$HARNESS/../templates" -type f \
-    ! -path '*/__pycache__/*' | LC_ALL=C sort)
-  inputs_of "$HARNESS/bkgen.Dockerfile" "$HARNESS/../pyproject.toml" "${files[@]}"
+  local repository sent files
+  repository=$(dirname "$HARNESS")
+  mapfile -t sent < <(sed -n 's/^!//p' "$HARNESS/bkgen.Dockerfile.dockerignore")
+  mapfile -t files < <(cd "$repository" && find "${sent[@]}" -type f ! -path '*/__pycache__/*' | LC_ALL=C sort)
+  inputs_of "$repository" harness/bkgen.Dockerfile harness/bkgen.Dockerfile.dockerignore "${files[@]}"
 }
 
-bkgen_image_is_ready() { settled bkgen && image_is_ready "$BKGEN_IMAGE" "$(bkgen_inputs)"; }
+bkgen_image_is_ready() { settled bkgen && image_is_ready bkgen "$BKGEN_IMAGE" "$(bkgen_inputs)"; }
 
 build_bkgen_image() {
   build_image bkgen "$BKGEN_IMAGE" "$(bkgen_inputs)" "$HARNESS/bkgen.Dockerfile" "$(dirname "$HARNESS")"
@@ -338,15 +375,20 @@ build_bkgen_image() {
 # --- Directories ----------------------------------------------------------------------------------
 
 each_directory() {
-  local directory
-  for directory in $CACHE_DIRS; do
+  local directory directories
+  read -ra directories <<<"$CACHE_DIRS"
+  for directory in "${directories[@]}"; do
     "$1" 775 "$directory" || return 1
   done
   "$1" 1777 "$SCRATCH_DIR"
 }
 
+# The owner is compared the way it was given: as a number or as a name.
 directory_is_ready() {
-  answer "$DATA_OWNER $1" stat --format '%U:%G %a' "$2" || return 1
+  local user=%U group=%G
+  [[ ! ${DATA_OWNER%%:*} =~ ^[0-9]+$ ]] || user=%u
+  [[ ! ${DATA_OWNER##*:} =~ ^[0-9]+$ ]] || group=%g
+  answer "$DATA_OWNER $1" stat --format "$user:$group %a" "$2" || return 1
   [ "$REPLY" = "$DATA_OWNER $1" ]
 }
 
@@ -366,25 +408,46 @@ make_directories() {
   esac
 }
 
+# --- What the suites will ask for -------------------------------------------------------------------
+
+# The pods ask for what bkgen.yml says, and not for what was installed here. Only a word: the cluster is ready
+# all the same, and the settings may be changed afterwards.
+advise_on_profile() {
+  local command=("$PYTHON" "$HARNESS/profiles.py" --settings "$(settings_file)" --vendor "$VENDOR"
+  "--profile=$PROFILE" --nodes "$WORK/nodes.json")
+  STEP="the profile in bkgen.yml"
+  if ! answer '' kubectl get nodes --output json; then
+    die "the cluster does not answer" "kubectl get nodes says why; is K3s running?" 75
+  fi
+  show "${command[@]}"
+  if [ "$DRY_RUN" = 0 ]; then
+    printf '%s\n' "$REPLY" >"$WORK/nodes.json"
+    capture "${command[@]}" || say "warning: smoke-test.sh will refuse this, too, until it is mended"
+  fi
+  STEP=
+}
+
 # --------------------------------------------------------------------------------------------------
 
 ARCH='' K3S_BINARY='' VENDOR_TOOL='' GPU_LINE='' GPUS_OFFERED=0 REBUILT=''
 LIST_GPUS=()
 read_arguments "$@"
+check_settings
 need_root
 choose_architecture
 choose_vendor
-tools=(awk curl docker env find grep install sha256sum sort stat systemctl tar "$VENDOR_TOOL")
+tools=(awk curl docker env find grep install sed sha256sum sort stat systemctl tar "$PYTHON" "$VENDOR_TOOL")
 if [ "$VENDOR" = intel ]; then
   tools+=(git) # kubectl fetches the manifest's repository with it
 fi
 need_tools "${tools[@]}"
-describe_gpus
 make_work
+describe_gpus
 step K3s k3s_is_ready install_k3s
 step Helm helm_is_ready install_helm
 step "GPUs ($VENDOR)" gpus_are_ready install_gpus
 step "image $CI_IMAGE" ci_image_is_ready build_ci_image
 step "image $BKGEN_IMAGE" bkgen_image_is_ready build_bkgen_image
 step directories directories_are_ready make_directories
+advise_on_profile
 [ "$DRY_RUN" = 1 ] || say "this host is ready: $GPU_COUNT $GPU_RESOURCE; next: harness/smoke-test.sh"

@@ -12,11 +12,13 @@ k3_tests/smoke/run.sh into each of them (the repository is not in a bare pod): n
 /dev/shm, caches and scratch space writable, network. Prints a table. The pods are removed on every way
 out, and end by themselves should that fail.
 
-  --dry-run    print every command, run none
-  -h, --help   this text
+  --profile NAME  the profile of bkgen.yml whose hardware the pods ask for (default: PROFILE, else its
+                  default_profile, else the one for this host's GPUs)
+  --dry-run       print every command, run none
+  -h, --help      this text
 
-Exit status: 0 all checks passed, 1 one did not, 75 a pod did not start.
-Settings (SMOKE_HOSTS, SMOKE_NAMESPACE, SMOKE_TIMEOUT, …) are in harness/config.env.
+Exit status: 0 all checks passed, 1 one did not, 75 a pod did not start or could not be removed.
+Settings (PROFILE, VENDOR, SMOKE_HOSTS, SMOKE_NAMESPACE, SMOKE_TIMEOUT, …) are in harness/config.env.
 TEXT
 }
 
@@ -24,6 +26,11 @@ read_arguments() {
   while [ "$#" -gt 0 ]; do
     case $1 in
     --dry-run) DRY_RUN=1 ;;
+    --profile)
+      [ "$#" -ge 2 ] || wrong_usage "--profile needs the name of a profile"
+      PROFILE=$2
+      shift
+      ;;
     -h | --help)
       usage
       exit 0
@@ -36,13 +43,38 @@ read_arguments() {
 
 # --- Pods -----------------------------------------------------------------------------------------
 
+# choose_profile: RENDERED_IN is where bkgen makes pods for this host's hardware. That is the repository itself if
+# its default profile fits; else a copy of the suite, beside settings with another default.
+choose_profile() {
+  local resource default
+  STEP="choosing the profile"
+  run_into "$WORK/nodes.json" /dev/null kubectl get nodes --output json
+  [ "$DRY_RUN" = 1 ] || mkdir "$WORK/settings"
+  run_into "$WORK/profile" /dev/null \
+    "$PYTHON" "$HARNESS/profiles.py" --settings "$(settings_file)" --vendor "$VENDOR" "--profile=$PROFILE" \
+    --nodes "$WORK/nodes.json" --output "$WORK/settings/bkgen.yml"
+  [ "$DRY_RUN" = 0 ] || return 0
+  # Between bars: a tab as separator would swallow an empty field.
+  IFS='|' read -r PROFILE resource default < <(tr '\t' '|' <"$WORK/profile")
+  if [[ $resource == deviceclass.resource.kubernetes.io/* ]] && ! ask kubectl get deviceclass "${resource#*/}"; then
+    die "the cluster has no device class ${resource#*/}, which the profile $PROFILE asks for" \
+      "harness/README.md says how to get one, or do without (Intel GPUs)"
+  fi
+  if [ "$default" != default ]; then
+    say "the pods are made for the profile $PROFILE ($resource), not for the default one"
+    mkdir "$WORK/settings/k3_tests"
+    cp -R "$SUITE_DIRECTORY" "$WORK/settings/k3_tests/"
+    RENDERED_IN=$WORK/settings
+  fi
+}
+
 make_pods() {
   STEP="making the pods"
   run_into "$WORK/rendered.json" /dev/null \
-    env --chdir="$REPOSITORY" "$BKGEN" render --pods --json "$SMOKE_SUITE"
+    env --chdir="$RENDERED_IN" "$BKGEN" render --pods --json "$SMOKE_SUITE"
   run_into "$WORK/pods.json" "$WORK/rendered.json" \
     "$PYTHON" "$HARNESS/smoke_pods.py" --run "$RUN" --namespace "$SMOKE_NAMESPACE" \
-    --seconds "$((SMOKE_TIMEOUT + 600))" --plan "$WORK/plan"
+    --seconds "$POD_SECONDS" --plan "$WORK/plan"
 }
 
 # run_into OUT IN COMMAND…: like run, from and into files.
@@ -64,13 +96,18 @@ start_pods() {
   run kubectl apply --filename "$WORK/pods.json"
 }
 
-# Without waiting: each pod has a grace period of one second, and nothing here needs its name again.
+# Without waiting: each pod has a grace period of one second, and nothing here needs its name again. Within a
+# time limit, for the cluster may be the very thing that is broken; what is left then is named.
 remove_pods() {
-  show kubectl delete pods --namespace "$SMOKE_NAMESPACE" --selector "bkgen.smoke-run=$RUN" \
-    --ignore-not-found --wait=false
-  [ "$DRY_RUN" = 1 ] ||
-    kubectl delete pods --namespace "$SMOKE_NAMESPACE" --selector "bkgen.smoke-run=$RUN" \
-      --ignore-not-found --wait=false >/dev/null
+  local command=(kubectl delete pods --namespace "$SMOKE_NAMESPACE" --selector "bkgen.smoke-run=$RUN"
+    --ignore-not-found --wait=false)
+  show "${command[@]}"
+  [ "$DRY_RUN" = 0 ] || return 0
+  attend timeout --kill-after=5 "$CLEANUP_TIMEOUT" "${command[@]}" </dev/null >/dev/null && return 0
+  say "these pods could not be removed: $(cut -f 1 "$WORK/plan" | paste -sd ' ')"
+  printf '  hint: %s; each ends by itself within %s seconds\n' \
+    "once the cluster answers: $(quoted "${command[@]}")" "$POD_SECONDS" >&2
+  return 1
 }
 
 # --- Checks ---------------------------------------------------------------------------------------
@@ -78,14 +115,19 @@ remove_pods() {
 # check_pod NAME CONTAINER ARGUMENT…: adds its rows to the table; remembers what went wrong. A check that
 # came back without a verdict is a failed one.
 check_pod() {
-  local pod=$1 container=$2 status=0 check verdict detail bad=0
+  local pod=$1 container=$2 status=0 check verdict detail bad=0 begun=$SECONDS took
   local wait=(kubectl wait --namespace "$SMOKE_NAMESPACE" --for=condition=Ready "pod/$pod"
     "--timeout=${SMOKE_TIMEOUT}s")
   shift 2
   show "${wait[@]}"
-  if ! attend "${wait[@]}" >/dev/null; then
-    row "$pod" start BAD "not ready after $SMOKE_TIMEOUT seconds"
-    explain_pod "$pod"
+  if ! attend "${wait[@]}" </dev/null >/dev/null; then
+    took=$((SECONDS - begun))
+    if [ "$took" -ge "$SMOKE_TIMEOUT" ]; then
+      row "$pod" start BAD "not ready after $SMOKE_TIMEOUT seconds"
+    else
+      row "$pod" start BAD "kubectl gave up waiting after $took of $SMOKE_TIMEOUT seconds"
+    fi
+    attend explain_pod "$pod" </dev/null || true
     NOT_STARTED=1
     return 0
   fi
@@ -115,8 +157,9 @@ print_table() {
 }
 
 explain_pod() {
-  kubectl get "pod/$1" --namespace "$SMOKE_NAMESPACE" --output wide >&2 || true
-  kubectl get events --namespace "$SMOKE_NAMESPACE" --field-selector "involvedObject.name=$1" >&2 || true
+  kubectl get "pod/$1" --namespace "$SMOKE_NAMESPACE" --output wide --request-timeout=20s >&2 || true
+  kubectl get events --namespace "$SMOKE_NAMESPACE" --field-selector "involvedObject.name=$1" \
+    --request-timeout=20s >&2 || true
 }
 
 check_pods() {
@@ -139,17 +182,21 @@ check_pods() {
 
 # --------------------------------------------------------------------------------------------------
 
-REPOSITORY=$(dirname "$HARNESS")
-SUITE_DIRECTORY=$REPOSITORY/k3_tests/$SMOKE_SUITE
+RENDERED_IN=$(dirname "$HARNESS")
+SUITE_DIRECTORY=$RENDERED_IN/k3_tests/$SMOKE_SUITE
+POD_SECONDS=$((SMOKE_TIMEOUT + 600))
 RUN=$(date +%s)-$$
 FAILED=0 NOT_STARTED=0
 read_arguments "$@"
 need_root
-need_tools awk env kubectl "$PYTHON" "$BKGEN"
+need_tools awk cp cut env kubectl paste timeout tr "$PYTHON" "$BKGEN"
+find_vendor
 make_work
+choose_profile
 make_pods
 start_pods
 check_pods
 [ "$NOT_STARTED" = 0 ] || die "a pod did not start" "its state and events stand above" 75
 [ "$FAILED" = 0 ] || die "a check failed" "the table names it; harness/README.md says what each one needs"
-[ "$DRY_RUN" = 1 ] || say "every pod got what it asked for; next: harness/install-agent-stack.sh"
+[ "$DRY_RUN" = 1 ] ||
+  say "every pod got what it asked for; next: ${PROFILE:+PROFILE=$PROFILE }harness/install-agent-stack.sh"

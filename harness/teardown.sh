@@ -37,18 +37,49 @@ read_arguments() {
 
 # --- What there is --------------------------------------------------------------------------------
 
-# installed PART: these scripts have installed it. A dry run shows the removal of every part, for it may
-# be read on another machine than the one it is about.
+# installed PART: these scripts have installed it. A dry run shows the removal of every part, for it may be
+# read on another machine than the one it is about.
 installed() { [ "$DRY_RUN" = 1 ] || marked "$1"; }
 
-PARTS=(agent-stack agent-stack-secrets agent-stack-namespace gpu-operator amd-gpu intel-gpu-plugin k3s helm image-ci-base image-bkgen)
+# namespaces KIND: those in which these scripts have installed one; in a dry run the usual ones, too.
+namespaces() {
+  local path
+  {
+    for path in "$STATE_DIR/$1@"*; do
+      [ ! -e "$path" ] || printf '%s\n' "${path##*@}"
+    done
+    [ "$DRY_RUN" = 0 ] || printf '%s\n' "$AGENT_STACK_NAMESPACE"
+    [ "$DRY_RUN" = 0 ] || [ "$1" != namespace ] || printf 'gpu-operator\n'
+  } | LC_ALL=C sort -u
+}
+
+# lines PART FALLBACK…: what its mark says; without a mark, in a dry run, what the settings say.
+lines() {
+  local part=$1
+  shift
+  if [ -s "$STATE_DIR/$part" ]; then
+    cat "$STATE_DIR/$part"
+  else
+    printf '%s\n' "$@"
+  fi
+}
+
+IN_NAMESPACES=(agent-stack agent-stack-secrets restart namespace)
+ON_CLUSTER=(gpu-operator amd-gpu intel-gpu-plugin)
+ON_HOST=(k3s helm image-ci-base image-bkgen)
 
 find_parts() {
-  local part
-  for part in "${PARTS[@]}"; do
-    if installed "$part"; then
-      FOUND+=("$part")
-    fi
+  local part namespace
+  for part in "${IN_NAMESPACES[@]}"; do
+    for namespace in $(namespaces "$part"); do FOUND+=("$part@$namespace"); done
+  done
+  for part in "${ON_CLUSTER[@]}"; do
+    ! installed "$part" || FOUND+=("$part")
+  done
+  # Everything so far is on the cluster, and needs it.
+  FOUND_ON_CLUSTER=${#FOUND[@]}
+  for part in "${ON_HOST[@]}"; do
+    ! installed "$part" || FOUND+=("$part")
   done
 }
 
@@ -70,28 +101,36 @@ confirm() {
 cluster_answers() { ask kubectl get nodes --request-timeout=10s; }
 
 remove_from_cluster() {
-  local part
+  local part namespace names
   # With K3s everything on it goes; a broken cluster is then no reason to stop.
   if ! cluster_answers; then
     marked k3s || die "the cluster does not answer" "start it, or remove it by the means it was installed with" 75
     say "the cluster does not answer; its parts go with K3s"
-    for part in agent-stack agent-stack-secrets agent-stack-namespace gpu-operator amd-gpu intel-gpu-plugin; do
-      unmark "$part"
-    done
+    for part in "${FOUND[@]:0:FOUND_ON_CLUSTER}"; do unmark "$part"; done
     return 0
   fi
-  remove agent-stack "Buildkite controller" helm uninstall agent-stack-k8s \
-    --namespace "$AGENT_STACK_NAMESPACE" --ignore-not-found --wait
-  remove agent-stack-secrets secrets kubectl delete secret "$AGENT_SECRET" "$GIT_SECRET" \
-    --namespace "$AGENT_STACK_NAMESPACE" --ignore-not-found
-  # Jobs that still run go with the namespace.
-  remove agent-stack-namespace "namespace $AGENT_STACK_NAMESPACE" kubectl delete namespace \
-    "$AGENT_STACK_NAMESPACE" --ignore-not-found --timeout=180s
+  # Every controller, in whichever namespace: AGENT_STACK_NAMESPACE says where the next one goes, not where
+  # those are that there are.
+  for namespace in $(namespaces agent-stack); do
+    remove "agent-stack@$namespace" "Buildkite controller in $namespace" helm uninstall agent-stack-k8s \
+      --namespace "$namespace" --ignore-not-found --wait
+  done
+  for namespace in $(namespaces agent-stack-secrets); do
+    mapfile -t names < <(lines "agent-stack-secrets@$namespace" "$AGENT_SECRET" "$GIT_SECRET")
+    remove "agent-stack-secrets@$namespace" "secrets in $namespace" kubectl delete secret "${names[@]}" \
+      --namespace "$namespace" --ignore-not-found
+  done
+  for namespace in $(namespaces restart); do unmark "restart@$namespace"; done
   remove gpu-operator "GPU operator" helm uninstall gpu-operator --namespace gpu-operator \
     --ignore-not-found --wait
   remove amd-gpu "AMD device plugin" helm uninstall amd-gpu --namespace kube-system --ignore-not-found --wait
   remove intel-gpu-plugin "Intel device plugin" kubectl delete daemonset intel-gpu-plugin \
     --namespace default --ignore-not-found
+  # Jobs that still run go with the namespace.
+  for namespace in $(namespaces namespace); do
+    remove "namespace@$namespace" "namespace $namespace" kubectl delete namespace "$namespace" \
+      --ignore-not-found --timeout=180s
+  done
 }
 
 # remove PART NAME COMMAND…: runs the command if the part was installed, and forgets the part.
@@ -111,15 +150,19 @@ remove_k3s() {
   local mounts
   installed k3s || return 0
   STEP=K3s
-  [ "$DRY_RUN" = 1 ] || [ -x "$BIN_DIR/k3s-uninstall.sh" ] || {
-    # A setup that failed half-way, before the installer had written its own way back.
+  # A setup that failed half-way, before the installer had written its own way back.
+  if [ "$DRY_RUN" = 1 ] || [ ! -x "$BIN_DIR/k3s-uninstall.sh" ]; then
+    [ "$DRY_RUN" = 0 ] || printf '# without %s:\n' "$BIN_DIR/k3s-uninstall.sh"
     run rm -f -- "$BIN_DIR/k3s"
     unmark k3s
-    return 0
-  }
+    [ "$DRY_RUN" = 1 ] || return 0
+    printf '# with it:\n'
+  fi
   run "$BIN_DIR/k3s-killall.sh"
   # The uninstaller deletes these trees. A volume of the host that is still mounted there would be emptied.
-  if [ "$DRY_RUN" = 0 ]; then
+  if [ "$DRY_RUN" = 1 ]; then
+    printf '# stops here if anything is mounted below /var/lib/kubelet, /var/lib/rancher or /run/k3s\n'
+  else
     mounts=$(awk '$5 ~ "^(/var/lib/kubelet|/var/lib/rancher|/run/k3s)/" { print $5 }' "$MOUNTS")
     [ -z "$mounts" ] || die "still mounted: ${mounts//$'\n'/ }" \
       "unmount them first: K3s's uninstaller would delete what is mounted there" 75
@@ -131,23 +174,35 @@ remove_k3s() {
   STEP=
 }
 
+# remove_image NAME FALLBACK: every image that was built under that name, from Docker and from a K3s that stays.
 remove_image() {
-  installed "$1" || return 0
-  STEP="image $2"
-  if ask docker image inspect "$2"; then
-    run docker image rm "$2"
-  fi
-  # A K3s that was here before stays, but not with this image.
-  if [ "$DRY_RUN" = 0 ] && [ -x "$BIN_DIR/k3s" ]; then
-    run "$BIN_DIR/k3s" ctr images rm "$(containerd_name "$2")"
-  fi
-  unmark "$1"
+  local image images
+  installed "image-$1" || return 0
+  mapfile -t images < <(lines "image-$1" "$2")
+  for image in "${images[@]}"; do
+    STEP="image $image"
+    if ask docker image inspect "$image"; then
+      run docker image rm "$image"
+    fi
+    if containerd_has "$image"; then
+      run "$BIN_DIR/k3s" ctr images rm "$(containerd_name "$image")"
+    fi
+  done
+  unmark "imported-$1"
+  unmark "image-$1"
   STEP=
+}
+
+containerd_has() {
+  [ "$DRY_RUN" = 1 ] || [ -x "$BIN_DIR/k3s" ] || return 1
+  answer "$(containerd_name "$1")" "$BIN_DIR/k3s" ctr images ls -q ||
+    die "K3s does not say which images it has" "k3s ctr images ls says why" 75
+  grep -qxF -e "$(containerd_name "$1")" <<<"$REPLY"
 }
 
 # --------------------------------------------------------------------------------------------------
 
-FOUND=()
+FOUND=() FOUND_ON_CLUSTER=0
 : "${MOUNTS:=/proc/self/mountinfo}"
 read_arguments "$@"
 need_root
@@ -156,22 +211,21 @@ if [ "${#FOUND[@]}" = 0 ]; then
   say "nothing to remove: these scripts have installed nothing on this host, or it is gone already"
   exit 0
 fi
-need_tools awk uname
+need_tools awk grep sort uname
 [ "$DRY_RUN" = 1 ] || confirm
-case " ${FOUND[*]} " in
-*" agent-stack"* | *" gpu-operator "* | *" amd-gpu "* | *" intel-gpu-plugin "*)
+make_work
+if [ "$FOUND_ON_CLUSTER" != 0 ]; then
   need_tools kubectl helm
   remove_from_cluster
-  ;;
-esac
+fi
 remove_k3s
 remove helm Helm rm -f -- "$BIN_DIR/helm"
 case " ${FOUND[*]} " in
 *" image-"*)
   need_tools docker
-  remove_image image-ci-base "$CI_IMAGE"
-  remove_image image-bkgen "$BKGEN_IMAGE"
+  remove_image ci-base "$CI_IMAGE"
+  remove_image bkgen "$BKGEN_IMAGE"
   ;;
 esac
-[ "$DRY_RUN" = 1 ] || rmdir --ignore-fail-on-non-empty -- "$STATE_DIR"
+run rmdir --ignore-fail-on-non-empty -- "$STATE_DIR"
 [ "$DRY_RUN" = 1 ] || say "removed: ${FOUND[*]}; kept: $DATA_DIR"

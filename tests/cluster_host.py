@@ -8,6 +8,7 @@ follows from files below `state`, which they also change: a chart that was insta
 from __future__ import annotations
 
 import atexit
+import contextlib
 import functools
 import getpass
 import grp
@@ -31,18 +32,21 @@ REPOSITORY = Path(__file__).parent.parent
 
 TOOLS = ("amd-smi", "curl", "docker", "nvidia-smi", "systemctl", "xpu-smi")
 CORE = """
-awk base64 basename bash cat chmod chown cmp cp cut date df dirname env find git grep gzip head install ln ls
+awk base64 basename bash cat chmod chown cmp cp cut date df diff dirname env find git grep gzip head install ln ls
 mkdir mktemp mv paste printf ps readlink rm rmdir sed sh sha256sum sleep sort stat stty tail tar tee timeout
 touch tr uname wc
 """
 
 SCRIPTS = """
-bkgen-requirements.txt bkgen.Dockerfile ci-base.Dockerfile cluster-lib.sh config.env install-agent-stack.sh
-setup-cluster.sh smoke-test.sh smoke_pods.py teardown.sh values.py values.yaml
+bkgen-requirements.txt bkgen.Dockerfile bkgen.Dockerfile.dockerignore chart_digest.py ci-base.Dockerfile
+cluster-charts.sh cluster-lib.sh config.env install-agent-stack.sh profiles.py setup-cluster.sh smoke-test.sh
+smoke_pods.py teardown.sh values.py values.yaml
 """
 
 K3S = "github.com/k3s-io/k3s/releases/download/v1.34.5%2Bk3s1"
 K3S_SOURCE = "raw.githubusercontent.com/k3s-io/k3s/v1.34.5%2Bk3s1"
+NVIDIA_INDEX = "helm.ngc.nvidia.com/nvidia/index.yaml"
+AMD_INDEX = "rocm.github.io/k8s-device-plugin/index.yaml"
 HELM = "get.helm.sh/helm-v3.20.0-linux-amd64.tar.gz"
 
 
@@ -155,6 +159,7 @@ class Host:
             "K3S_CONTAINERD_CONFIG": str(self.root / "containerd.toml"),
             "MOUNTS": str(self.root / "mounts"),
             "POLL_SECONDS": "0.01",
+            "CONTROLLER_WATCH_SECONDS": "0",
             "PYTHON": sys.executable,
             **self.settings,
             **(more or {}),
@@ -194,6 +199,15 @@ class Host:
             start_new_session=True,
         )
 
+    def processes(self) -> list[str]:
+        """The command lines of all processes that a script of this host has left running."""
+        found = []
+        for folder in Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if f"STANDIN_ROOT={self.root}".encode() in (folder / "environ").read_bytes().split(b"\0"):
+                    found.append((folder / "cmdline").read_bytes().replace(b"\0", b" ").decode())
+        return sorted(line for line in found if line)
+
     def leftovers(self) -> list[str]:
         """Files that a script left in its temporary directory."""
         return sorted(str(path) for path in (self.root / "tmp").rglob("*"))
@@ -223,7 +237,7 @@ def make_host(root: Path) -> Host:
     for name in SCRIPTS.split():
         shutil.copy(REPOSITORY / "harness" / name, host.harness / name)
     shutil.copytree(REPOSITORY / "k3_tests" / "smoke", root / "repository" / "k3_tests" / "smoke")
-    for name in ("pyproject.toml", "bkgen/__init__.py"):
+    for name in ("pyproject.toml", "README.md", "LICENSE", "CHANGELOG.md", "bkgen/__init__.py"):
         (root / "repository" / name).parent.mkdir(exist_ok=True)
         shutil.copy(REPOSITORY / name, root / "repository" / name)
     (root / "repository" / "templates").mkdir()
@@ -240,6 +254,7 @@ def make_host(root: Path) -> Host:
     host.write("amd-list", "".join(f"GPU: {n}\n    BDF: 0000:0{n}:00.0\n    UUID: {n}\n" for n in range(8)))
     host.write("amd-asic", "GPU: 0\n    ASIC:\n        TARGET_GRAPHICS_VERSION: gfx942\n" * 8)
     host.write("gpus", "8\n")
+    host.write("nodes.json", nodes({"nvidia.com/gpu": "8"}))
     serve_releases(host, standin)
     return host
 
@@ -259,11 +274,23 @@ def serve_releases(host: Host, standin: str) -> None:
     host.serve(f"{K3S_SOURCE}/install.sh", installer)
     host.serve(f"{K3S_SOURCE}/install.sh.sha256sum", f"{digest(installer)}  install.sh\n".encode())
     host.serve(HELM, archive.getvalue())
+    for address, chart, version in (
+        (NVIDIA_INDEX, "gpu-operator", "v25.10.1"),
+        (AMD_INDEX, "amd-gpu", "0.21.0"),
+    ):
+        host.serve(address, index(chart, version, digest(f"chart {chart}\n".encode())))
     host.serve(f"{HELM}.sha256sum", f"{digest(archive.getvalue())}  {Path(HELM).name}\n".encode())
 
 
 def digest(content: bytes) -> str:
     return hashlib.sha256(content).hexdigest()
+
+
+def index(chart: str, version: str, sum_: str) -> bytes:
+    """A chart repository's index.yaml, as Helm writes it; an older version comes first."""
+    old = {"digest": "0" * 64, "name": chart, "version": "v0.0.1"}
+    entry = {"digest": sum_, "name": chart, "version": version}
+    return json.dumps({"apiVersion": "v1", "entries": {chart: [old, entry]}}).encode()
 
 
 def make_cluster(root: Path) -> Host:
@@ -272,7 +299,6 @@ def make_cluster(root: Path) -> Host:
     for tool in ("kubectl", "helm", "bkgen"):
         (host.bin / tool).symlink_to("../bin/stand-in")
     host.write("k3s-active", "")
-    host.write("nodes.json", nodes({"nvidia.com/gpu": "8"}))
     return host
 
 

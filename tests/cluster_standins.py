@@ -35,6 +35,7 @@ while read -r pattern; do
 done <"$root/fail"
 if [ -e "$root/hang" ] && [[ $line =~ $(<"$root/hang") ]]; then
   echo $$ >"$root/hanging"
+  [ ! -e "$root/deaf" ] || trap '' TERM
   exec sleep 600
 fi
 
@@ -70,22 +71,34 @@ curl*)
 systemctl\ is-active*) [ -e "$state/k3s-active" ] ;;
 systemctl\ restart*) echo 'runtimes."nvidia"' >>"$root/containerd.toml" ;;
 "k3s --version") echo "k3s version $(<"$state/k3s-version") (0123456)" ;;
-k3s\ ctr\ images\ ls*) tell images ;;
+k3s\ ctr\ images\ ls\ -q) awk '{ print $1 }' "$state/images" ;;
+"k3s ctr images ls")
+  echo 'REF TYPE DIGEST SIZE PLATFORMS LABELS'
+  awk '{ print $1, "application/vnd.oci.image.manifest.v1+json", $2, "1.2 GiB linux/amd64 -" }' "$state/images"
+  ;;
 k3s\ ctr\ images\ import*)
-  image=$(cat)
+  read -r image content
   [ -n "$image" ] || exit 9
+  [ ! -e "$state/import-nothing" ] || exit 0
   case $image in */*) ;; *) image=library/$image ;; esac
-  echo "docker.io/$image" >>"$state/images"
+  grep -v "^docker.io/$image " "$state/images" >"$state/images.new"
+  echo "docker.io/$image sha256:$(sha256sum <<<"$content" | cut -d ' ' -f 1)" >>"$state/images.new"
+  mv "$state/images.new" "$state/images"
   ;;
 k3s\ ctr\ images\ rm*)
-  grep -vxF "$last" "$state/images" >"$state/images.new"
+  grep -v "^$last " "$state/images" >"$state/images.new"
   mv "$state/images.new" "$state/images"
   ;;
 "helm version --short") echo "$(<"$state/helm-version")+g0123456" ;;
 helm\ list*)
   printf '['
   chart=$state/releases/$(option --namespace)-$(option --filter | tr -d '^$')
-  [ -e "$chart" ] && printf '{"name":"x","status":"deployed","chart":"%s"}' "$(<"$chart")"
+  status=deployed
+  [ ! -e "$state/release-status" ] || status=$(<"$state/release-status")
+  # As the real one: what is neither deployed nor failed is only in the list of all.
+  case $status$* in deployed* | *--all*)
+    [ ! -e "$chart" ] || printf '{"name":"x","status":"%s","chart":"%s"}' "$status" "$(<"$chart")" ;;
+  esac
   printf ']\n'
   ;;
 helm\ history*)
@@ -108,12 +121,16 @@ helm\ uninstall*) rm -f "$state/releases/$(option --namespace)-$3" ;;
 docker\ build*)
   mkdir -p "$state/labels"
   tag=$(option --tag)
+  case $tag in *:*) ;; *) tag+=:latest ;; esac
   label=$(option --label)
-  printf '%s\n' "${label#*=}" >"$state/labels/${tag//\//_}"
+  printf '%s %s\n' "${label#*=}" "$(wc -l <"$root/calls")" >"$state/labels/${tag//\//_}"
   ;;
 docker\ image\ inspect*) cat "$state/labels/${last//\//_}" 2>/dev/null ;;
 docker\ image\ rm*) rm "$state/labels/${last//\//_}" ;;
-docker\ save*) printf '%s\n' "$last" ;;
+docker\ save*)
+  case $last in *:*) ;; *) last+=:latest ;; esac
+  printf '%s %s\n' "$last" "$(<"$state/labels/${last//\//_}")"
+  ;;
 "nvidia-smi -L")
   tell nvidia-list
   exit "$(<"$state/nvidia-status")"
@@ -128,30 +145,64 @@ kubectl\ get\ nodes\ --output\ name*) [ ! -e "$state/k3s-active" ] || echo node/
 kubectl\ get\ nodes\ --output\ json) tell nodes.json ;;
 kubectl\ get\ nodes\ --output*) [ ! -e "$state/plugin" ] && [ ! -e "$state/releases" ] || tell gpus ;;
 kubectl\ get\ nodes*) [ -e "$state/k3s-active" ] ;;
+# Whether there is one, in the words of `--ignore-not-found --output name`.
+kubectl\ get\ *--ignore-not-found*)
+  case $2 in
+  namespace) there=$state/namespace-$3 ;;
+  secret) there=$root/secrets/$(option --namespace)/secret-$3.yaml ;;
+  deployment) there=$state/releases/$(option --namespace)-$3 ;;
+  daemonset) there=$state/plugin ;;
+  esac
+  [ ! -e "$there" ] || echo "$2/$3"
+  ;;
 kubectl\ get\ daemonset*) cat "$state/plugin" 2>/dev/null ;;
+kubectl\ get\ deviceclass*) [ -e "$state/deviceclass-$3" ] ;;
 kubectl\ get\ namespace*) [ -e "$state/namespace-$3" ] ;;
+kubectl\ get\ pods*jsonpath*)
+  # The controller's pods: one that runs, unless the state says otherwise; a line of `pods` for each look.
+  if [ -s "$state/pods" ]; then
+    head -n 1 "$state/pods"
+    [ "$(wc -l <"$state/pods")" = 1 ] || { tail -n +2 "$state/pods" >"$state/pods.rest" && mv "$state/pods.rest" "$state/pods"; }
+  else
+    echo 'agent-stack-k8s-5d||0||'
+  fi
+  ;;
 kubectl\ create\ namespace*) : >"$state/namespace-$3" ;;
 kubectl\ delete\ namespace*) rm -f "$state/namespace-$3" ;;
-kubectl\ get\ deployment*) [ -e "$state/releases/buildkite-agent-stack-k8s" ] ;;
 kubectl\ create\ secret*)
   for word in "$@"; do
     case $word in --from-file=*) file=${word#--from-file=} ;; esac
   done
-  printf 'kind: Secret\nname: %s\ndata:\n  %s: %s\n' "$4" "${file%%=*}" "$(base64 -w 0 "${file#*=}")"
+  printf 'kind: Secret\nname: %s\nnamespace: %s\ndata:\n  %s: %s\n' "$4" "$(option --namespace)" "${file%%=*}" \
+    "$(base64 -w 0 "${file#*=}")"
   ;;
-kubectl\ diff*) cmp -s "$last" "$root/secrets/${last##*/}" ;;
+kubectl\ delete\ secret*) rm -rf "$root/secrets/$(option --namespace)" ;;
+kubectl\ diff*)
+  echo "$TMPDIR" >>"$state/diff-directories"
+  namespace=$(sed -n 's/^namespace: //p' "$last")
+  cmp -s "$last" "$root/secrets/$namespace/${last##*/}"
+  ;;
 kubectl\ apply*--kustomize*) printf 'intel/intel-gpu-plugin:0.35.0' >"$state/plugin" ;;
-kubectl\ apply*secret-*) mkdir -p "$root/secrets"; cp "$last" "$root/secrets/" ;;
+kubectl\ apply*secret-*)
+  namespace=$(sed -n 's/^namespace: //p' "$last")
+  mkdir -p "$root/secrets/$namespace"
+  cp "$last" "$root/secrets/$namespace/"
+  ;;
 kubectl\ apply*) cp "$last" "$root/applied.json" ;;
 kubectl\ rollout\ status\ deployment*) [ ! -e "$state/controller-log" ] ;;
-kubectl*logs*) tell controller-log ;;
+kubectl*logs*)
+  for log in controller-log running-log; do [ ! -e "$state/$log" ] || tell "$log"; done
+  ;;
 kubectl\ exec*)
   while [ "$1" != -- ]; do shift; done
   shift
   exec "$@"
   ;;
 kubectl\ delete\ pods*) : >"$state/pods-deleted" ;;
-bkgen\ render*) tell pods.json ;;
+bkgen\ render*)
+  [ ! -e bkgen.yml ] || cp bkgen.yml "$root/rendered-with.yml"
+  tell pods.json
+  ;;
 esac
 """
 

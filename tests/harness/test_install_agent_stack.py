@@ -61,7 +61,7 @@ def installed(template: Host, tmp_path: Path) -> Host:
 
 def secret_of(host: Host, name: str) -> tuple[str, str]:
     """Key and content of a secret that was applied."""
-    text = (host.root / "secrets" / f"secret-{name}.yaml").read_text()
+    text = (host.root / "secrets" / "buildkite" / f"secret-{name}.yaml").read_text()
     ((key, value),) = yaml.safe_load(text)["data"].items()
     return key, base64.b64decode(value).decode()
 
@@ -175,7 +175,7 @@ FAILING = [
     (r"^helm pull", "chart agent-stack-k8s 0.47.0: `helm pull oci://ghcr.io"),
     (r"^helm upgrade", "chart agent-stack-k8s 0.47.0: `helm upgrade --install …` ended with status 7"),
     (r"^helm history", "every command succeeded, but the check afterwards still fails"),
-    (r"^kubectl rollout status", "waiting for the controller: it is not ready after 180 seconds"),
+    (r"^kubectl rollout status", "waiting for the controller: `kubectl rollout status` gave up after "),
 ]
 
 

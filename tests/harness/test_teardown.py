@@ -37,9 +37,10 @@ def test_everything_that_was_installed_goes_and_the_data_stays(installed: Host) 
     assert finished.status == 0, finished.all
     assert [call.split(" --")[0] for call in installed.calls(*REMOVALS)] == [
         "helm uninstall agent-stack-k8s",
-        "kubectl delete secret buildkite-agent-token buildkite-git-credentials",
-        "kubectl delete namespace buildkite",
+        "kubectl delete secret buildkite-agent-token",
         "helm uninstall gpu-operator",
+        "kubectl delete namespace buildkite",
+        "kubectl delete namespace gpu-operator",
         "k3s-killall.sh",
         "k3s-uninstall.sh",
         "docker image rm lmcache/ci-base:latest",
@@ -90,7 +91,7 @@ def test_a_cluster_that_was_there_before_is_left_alone(tmp_path: Path) -> None:
     assert host.run(TEARDOWN, "--yes").status == 0
     assert [call.split(" --")[0] for call in host.calls(*REMOVALS)] == [
         "helm uninstall agent-stack-k8s",
-        "kubectl delete secret buildkite-agent-token buildkite-git-credentials",
+        "kubectl delete secret buildkite-agent-token",
     ]
     assert {"k3s", "helm", "kubectl"} <= {path.name for path in host.bin.iterdir()}
 
@@ -119,7 +120,7 @@ def test_a_broken_cluster_that_is_not_ours_stops_the_removal(installed: Host) ->
     installed.fail("^kubectl get nodes")
     finished = installed.run(TEARDOWN, "--yes")
     assert finished.status == 75
-    assert (installed.root / "marks" / "agent-stack").exists()
+    assert (installed.root / "marks" / "agent-stack@buildkite").exists()
 
 
 def test_a_volume_that_is_still_mounted_is_not_handed_to_the_uninstaller(installed: Host) -> None:
@@ -145,7 +146,7 @@ def test_a_setup_that_stopped_before_k3s_could_remove_itself_is_cleaned_up(tmp_p
 @pytest.mark.parametrize(
     ("failing", "step"),
     [
-        ("^helm uninstall agent-stack", "Buildkite controller"),
+        ("^helm uninstall agent-stack", "Buildkite controller in buildkite"),
         ("^k3s-uninstall.sh", "K3s"),
         pytest.param("^kubectl delete namespace", "namespace buildkite", marks=pytest.mark.slow),
         pytest.param("^docker image rm", "image lmcache/ci-base:latest", marks=pytest.mark.slow),
