@@ -1,8 +1,8 @@
 """Changed files that matter and that no suite's paths match: nothing tests them, and nobody would notice."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from bkgen.changes import ChangeSet
+from bkgen.changes import ChangedFile, ChangeSet
 from bkgen.decide.facts import Facts
 from bkgen.decide.rules import Subject
 from bkgen.decide.shared import inside_link, suites_behind
@@ -37,17 +37,19 @@ def _unclaimed(facts: Facts, subjects: Iterable[Subject]) -> tuple[str, ...]:
         and file.path not in facts.owners
         and not suites_behind(file, facts.suite_directories)
     }
+    links = [file for file in left.values() if file.is_link]
     seen = set()
     for subject in subjects:
         lists = tuple(when.paths for _, when in subject.chain if when.paths is not None)
         if not lists or not left:
             return ()
-        if lists in seen:
-            continue
-        seen.add(lists)
-        claimed = set(left)
-        for patterns in lists:
-            matched = {path for path, _ in facts.weighty_paths.matching(Patterns(patterns))}
-            claimed &= {p for p, file in left.items() if p in matched or inside_link(patterns, [file])}
-        left = {path: file for path, file in left.items() if path not in claimed}
+        if lists not in seen:
+            seen.add(lists)
+            for path in set.intersection(*(_matched(patterns, facts, links) for patterns in lists)):
+                left.pop(path, None)
     return tuple(left) if seen else ()
+
+
+def _matched(patterns: tuple[str, ...], facts: Facts, links: Sequence[ChangedFile]) -> set[str]:
+    matched = {path for path, _ in facts.weighty_paths.matching(Patterns(patterns))}
+    return matched | {link.path for link in links if inside_link(patterns, [link])}
