@@ -67,8 +67,11 @@ def gather(
     owners = _owners(files, settings.tests_dir, directories)
     owned: dict[str, list[ChangedFile]] = {}
     for file in files:
-        for name in {owners.get(file.path), *suites_behind(file, directories)} - {None}:
-            owned.setdefault(str(name), []).append(file)
+        if file.path in owners:
+            owned.setdefault(owners[file.path], []).append(file)
+        for name in suites_behind(file, directories):
+            if owners.get(file.path) != name:
+                owned.setdefault(name, []).append(file)
     return Facts(
         build=build,
         settings=settings,

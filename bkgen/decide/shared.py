@@ -58,8 +58,6 @@ def inside_link(patterns: Sequence[str], files: Iterable[ChangedFile]) -> tuple[
 
 def suites_behind(link: ChangedFile, directories: Mapping[str, str]) -> list[str]:
     """The suites that lie in a submodule or behind a symlink."""
-    return [
-        name
-        for name, directory in directories.items()
-        if link.is_link and f"{directory}/".startswith(f"{link.path}/")
-    ]
+    if not link.is_link:
+        return []
+    return [name for name, place in directories.items() if f"{place}/".startswith(f"{link.path}/")]
