@@ -160,7 +160,9 @@ kubectl\ get\ deviceclass*) [ -e "$state/deviceclass-$3" ] ;;
 kubectl\ get\ namespace*) [ -e "$state/namespace-$3" ] ;;
 kubectl\ get\ pods*jsonpath*)
   # The controller's pods: one that runs, unless the state says otherwise; a line of `pods` for each look.
-  if [ -s "$state/pods" ]; then
+  if [ -e "$state/pods-at-once" ]; then
+    tell pods-at-once
+  elif [ -s "$state/pods" ]; then
     head -n 1 "$state/pods"
     [ "$(wc -l <"$state/pods")" = 1 ] || { tail -n +2 "$state/pods" >"$state/pods.rest" && mv "$state/pods.rest" "$state/pods"; }
   else

@@ -123,6 +123,61 @@ def test_a_new_token_restarts_the_controller_and_nothing_else(installed: Host) -
     assert secret_of(installed, "buildkite-agent-token")[1] == "bkct_another"
 
 
+ROTATION = ["^kubectl rollout restart", "^helm upgrade", r"^kubectl apply.*git-credentials"]
+
+
+@pytest.mark.parametrize("failing", ROTATION)
+def test_a_rotation_that_was_cut_short_is_finished_by_the_next_run(installed: Host, failing: str) -> None:
+    (installed.root / "agent-token").write_text("bkct_another\n")
+    (installed.root / "git-token").write_text("ghp_another\n")
+    installed.write("nodes.json", nodes({"nvidia.com/gpu": "4"}))
+    installed.fail(failing)
+    assert installed.run(INSTALL, *FILES).status == 75
+    installed.fail()
+    installed.forget()
+    again = installed.run(INSTALL, *FILES)
+    assert again.status == 0, again.all
+    assert len(installed.calls("kubectl rollout restart")) == 1
+    installed.forget()
+    assert installed.run(INSTALL, *FILES).status == 0
+    assert not installed.calls(*CHANGES)
+
+
+def test_kubectl_diff_leaves_its_files_where_they_are_removed(installed: Host) -> None:
+    installed.write("diff-directories", "")
+    assert installed.run(INSTALL, *FILES).status == 0
+    directories = (installed.state / "diff-directories").read_text().split()
+    assert directories
+    assert all(Path(name).parent == installed.root / "tmp" for name in directories)
+    assert not any(Path(name).exists() for name in directories)
+
+
+def test_kubectl_diff_needs_diff(installed: Host) -> None:
+    installed.remove_tool("diff")
+    finished = installed.run(INSTALL, *FILES)
+    assert finished.status == 1
+    assert "not found on the path: diff" in finished.words
+
+
+PENDING = [
+    ("pending-install", "helm uninstall agent-stack-k8s --namespace buildkite"),
+    ("pending-upgrade", "helm rollback agent-stack-k8s --namespace buildkite"),
+    ("pending-rollback", "helm rollback agent-stack-k8s --namespace buildkite"),
+]
+
+
+@pytest.mark.parametrize(("status", "way_out"), PENDING)
+def test_a_release_that_was_begun_and_never_ended_is_named_with_the_way_out(
+    installed: Host, status: str, way_out: str
+) -> None:
+    installed.write("release-status", status)
+    finished = installed.run(INSTALL, *FILES)
+    assert finished.status == 1
+    assert "was begun and never ended" in finished.words
+    assert f"if no other helm is at work: {way_out}, then start this again" in finished.words
+    assert not installed.calls("helm upgrade")
+
+
 def test_another_number_of_gpus_upgrades_the_chart(installed: Host) -> None:
     installed.write("nodes.json", nodes({"nvidia.com/gpu": "8"}, {"nvidia.com/gpu": "4"}, {}))
     assert installed.run(INSTALL, *FILES).status == 0
@@ -212,6 +267,66 @@ def test_a_controller_that_is_not_ready_is_explained(installed: Host, log: str, 
     assert hint in finished.words
     assert "  | started with [token] and [token]" in finished.words
     assert AGENT_TOKEN not in finished.all
+
+
+def test_a_wait_that_was_over_says_how_long_it_was(installed: Host) -> None:
+    installed.write("controller-log", "starting\n")
+    finished = installed.run(INSTALL, *FILES, CONTROLLER_TIMEOUT="0")
+    assert "waiting for the controller: it is not ready after 0 seconds" in finished.words
+
+
+RUNS = "agent-stack-k8s-5d||0||"
+CRASHES = [
+    (
+        [RUNS, "agent-stack-k8s-5d||1|CrashLoopBackOff|"],
+        "its pod agent-stack-k8s-5d does not run: CrashLoopBackOff",
+    ),
+    ([RUNS, "agent-stack-k8s-5d||0||Error"], "its pod agent-stack-k8s-5d has ended: Error"),
+    ([RUNS, "agent-stack-k8s-5d||1||"], "its container stopped and was started again while it was watched"),
+    (["agent-stack-k8s-5d||3||", "agent-stack-k8s-5d||4||"], "its container stopped and was started again"),
+    (["agent-stack-k8s-4c|2026-01-01T00:00:00Z|0||Error"], "it has no pod"),
+]
+
+
+@pytest.mark.parametrize(("looks", "said"), CRASHES, ids=[looks[-1] for looks, _ in CRASHES])
+def test_a_controller_that_rolls_out_and_then_crashes_is_not_ready(
+    installed: Host, looks: list[str], said: str
+) -> None:
+    installed.write("pods", "".join(f"{look}\n" for look in looks))
+    installed.write("running-log", 'failed to parse config file: json: unknown field "max-inflight"\n')
+    # The log is of a container that ended before; while one runs, its own log is what counts.
+    installed.fail(r"^kubectl logs.*--since")
+    finished = installed.run(INSTALL, *FILES, CONTROLLER_WATCH_SECONDS="5")
+    assert finished.status == 75, finished.all
+    assert f"watching the controller: {said}" in finished.words
+    assert "a setting it does not know" in finished.words
+    assert "the controller is ready" not in finished.words
+
+
+REFUSALS = [
+    ("POST https://agent.buildkite.com/v3/stacks: 401 Unauthorized", "Buildkite refuses the token"),
+    ("level=error msg=register status=401", "Buildkite refuses the token"),
+    ('queue "k8s" does not exist', "create the queue in Buildkite"),
+]
+
+
+@pytest.mark.parametrize(("log", "hint"), some_are_slow(REFUSALS, 2))
+def test_a_controller_that_runs_and_is_refused_is_not_ready(installed: Host, log: str, hint: str) -> None:
+    installed.write("running-log", f"{log} for {AGENT_TOKEN}\n")
+    finished = installed.run(INSTALL, *FILES)
+    assert finished.status == 75
+    assert "watching the controller: it runs, but is refused" in finished.words
+    assert hint in finished.words
+    assert AGENT_TOKEN not in finished.all
+
+
+def test_an_old_restart_a_replaced_pod_and_a_harmless_log_do_not_matter(installed: Host) -> None:
+    old, new = "agent-stack-k8s-4c|2026-01-01T00:00:00Z|0||Error", "agent-stack-k8s-5d||3||"
+    installed.write("pods-at-once", f"{old}\n{new}\n")
+    installed.write("running-log", "took=401ms msg=monitoring queue=k8s\n")
+    finished = installed.run(INSTALL, *FILES, CONTROLLER_WATCH_SECONDS="1")
+    assert finished.status == 0, finished.all
+    assert len(installed.calls("kubectl get pods")) >= 2
 
 
 TOKENS = [

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 import signal
 import socket
 import subprocess
@@ -14,7 +15,7 @@ from typing import Any
 import pytest
 import yaml
 
-from cluster_host import Host, make_cluster, wait_for_file
+from cluster_host import Host, make_cluster, nodes, wait_for_file
 
 SMOKE = "smoke-test.sh"
 RUN = Path(__file__).parent.parent.parent / "k3_tests" / "smoke" / "run.sh"
@@ -124,6 +125,88 @@ def test_a_pod_that_does_not_start_is_explained_and_removed(cluster: Host) -> No
     assert cluster.calls("kubectl get events")
     assert not cluster.calls("kubectl exec")
     assert len(deleted(cluster)) == 1
+
+
+PROFILES = """\
+default_profile: h200
+profiles:
+  h200: {gpu_resource: nvidia.com/gpu}
+  mi300: {gpu_resource: amd.com/gpu}
+  xpu: {gpu_resource: deviceclass.resource.kubernetes.io/gpu.intel.com}
+"""
+
+
+def with_profiles(host: Host, *offered: dict[str, str]) -> None:
+    (host.root / "repository" / "bkgen.yml").write_text(PROFILES)
+    host.write("nodes.json", nodes(*offered))
+
+
+def test_an_amd_host_tests_the_profile_that_has_amds_resource(cluster: Host) -> None:
+    with_profiles(cluster, {"amd.com/gpu": "8"})
+    cluster.remove_tool("nvidia-smi")
+    cluster.write("amd-list", "GPU: 0\n")
+    finished = cluster.run(SMOKE)
+    assert finished.status == 0, finished.all
+    assert yaml.safe_load((cluster.root / "rendered-with.yml").read_text())["default_profile"] == "mi300"
+    assert "next: PROFILE=mi300 harness/install-agent-stack.sh" in finished.words
+    assert cluster.leftovers() == []
+
+
+def test_bkgen_itself_makes_pods_for_that_profile(cluster: Host) -> None:
+    repository = RUN.parent.parent.parent
+    shutil.copy(repository / "bkgen.yml", cluster.root / "repository" / "bkgen.yml")
+    cluster.write("nodes.json", nodes({"amd.com/gpu": "8"}))
+    bkgen = cluster.root / "real-bkgen"
+    bkgen.write_text(f'#!/bin/sh\nPYTHONPATH={repository} exec {sys.executable} -m bkgen "$@"\n')
+    bkgen.chmod(0o755)
+    cluster.run(SMOKE, VENDOR="amd", BKGEN=str(bkgen))
+    pods = json.loads((cluster.root / "applied.json").read_text())["items"]
+    limits = [each["spec"]["containers"][0]["resources"]["limits"] for each in pods]
+    assert [limit.get("amd.com/gpu") for limit in limits] == ["1", None]
+    assert not any("nvidia.com/gpu" in limit for limit in limits)
+
+
+REFUSED = [
+    ({"VENDOR": "amd", "PROFILE": "h200"}, {}, "profiles.h200: is for nvidia.com/gpu, not for amd"),
+    ({"VENDOR": "nvidia"}, {"amd.com/gpu": "8"}, "no node offers nvidia.com/gpu"),
+    ({"VENDOR": "intel"}, {"gpu.intel.com/i915": "4"}, "write gpu_resource: gpu.intel.com/i915"),
+    ({"VENDOR": "intel"}, {}, "the cluster has no device class gpu.intel.com"),
+    ({"VENDOR": "3dfx"}, {}, "VENDOR is '3dfx'"),
+]
+
+
+@pytest.mark.parametrize(("settings", "offered", "said"), REFUSED, ids=[said for _, _, said in REFUSED])
+def test_pods_that_could_never_start_are_not_started(
+    cluster: Host, settings: dict[str, str], offered: dict[str, str], said: str
+) -> None:
+    with_profiles(cluster, offered)
+    finished = cluster.run(SMOKE, **settings)
+    assert finished.status == 1, finished.all
+    assert said in finished.words
+    assert not cluster.calls("kubectl apply")
+
+
+def test_no_profile_for_the_vendor_is_said(cluster: Host) -> None:
+    (cluster.root / "repository" / "bkgen.yml").write_text("profiles: {h: {gpu_resource: nvidia.com/gpu}}\n")
+    finished = cluster.run(SMOKE, VENDOR="amd")
+    assert finished.status == 1
+    assert "no profile has a gpu_resource of amd; there is h (nvidia.com/gpu)" in finished.words
+
+
+def test_the_profile_may_be_named_by_an_option(cluster: Host) -> None:
+    with_profiles(cluster, {"nvidia.com/gpu": "8"})
+    cluster.write("deviceclass-gpu.intel.com", "")
+    for tool in ("nvidia-smi", "amd-smi", "xpu-smi"):
+        cluster.remove_tool(tool)
+    named = cluster.run(SMOKE, "--profile", "xpu")
+    assert "made for the profile xpu" in named.words
+    assert yaml.safe_load((cluster.root / "rendered-with.yml").read_text())["default_profile"] == "xpu"
+    assert cluster.run(SMOKE, "--profile").status == 2
+
+
+def test_a_wait_that_was_over_says_how_long_it_was(cluster: Host) -> None:
+    cluster.write("pod-stuck", "")
+    assert "not ready after 0 seconds" in cluster.run(SMOKE, SMOKE_TIMEOUT="0").output
 
 
 FAILING = [

@@ -96,6 +96,97 @@ def test_a_cluster_that_was_there_before_is_left_alone(tmp_path: Path) -> None:
     assert {"k3s", "helm", "kubectl"} <= {path.name for path in host.bin.iterdir()}
 
 
+def test_what_was_there_before_stays_though_it_was_upgraded(tmp_path: Path) -> None:
+    host = make_cluster(tmp_path / "host")
+    (host.bin / "k3s").symlink_to("../bin/stand-in")
+    for kind in ("namespace-buildkite", "namespace-gpu-operator"):
+        host.write(kind, "")
+    secrets = host.root / "secrets" / "buildkite"
+    secrets.mkdir(parents=True)
+    (secrets / "secret-buildkite-agent-token.yaml").write_text("of somebody else\n")
+    releases = host.state / "releases"
+    releases.mkdir()
+    (releases / "buildkite-agent-stack-k8s").write_text("agent-stack-k8s-0.40.0")
+    (releases / "gpu-operator-gpu-operator").write_text("gpu-operator-v24.1.0")
+    assert host.run("setup-cluster.sh").status == 0
+    assert host.run("install-agent-stack.sh", stdin="bkct_token\n").status == 0
+    assert len(host.calls("helm upgrade")) == 2
+    host.forget()
+    finished = host.run(TEARDOWN, "--yes")
+    assert finished.status == 0, finished.all
+    assert not host.calls("helm uninstall", "kubectl delete")
+
+
+def two_controllers(host: Host) -> None:
+    """One in a namespace of its own, one in a namespace that was there before."""
+    host.write("namespace-team", "")
+    for settings in ({}, {"AGENT_STACK_NAMESPACE": "team", "AGENT_SECRET": "team-token"}):
+        finished = host.run("install-agent-stack.sh", stdin="bkct_token\n", **settings)
+        assert finished.status == 0, finished.all
+    host.forget()
+
+
+BOTH = [
+    "helm uninstall agent-stack-k8s --namespace buildkite",
+    "helm uninstall agent-stack-k8s --namespace team",
+    "kubectl delete secret buildkite-agent-token --namespace buildkite",
+    "kubectl delete secret team-token --namespace team",
+]
+
+
+@pytest.mark.parametrize("settings", [{}, {"AGENT_STACK_NAMESPACE": "team"}], ids=["as usual", "team named"])
+def test_every_controller_goes_and_only_the_namespace_that_was_made(
+    tmp_path: Path, settings: dict[str, str]
+) -> None:
+    host = make_cluster(tmp_path / "host")
+    (host.bin / "k3s").symlink_to("../bin/stand-in")
+    two_controllers(host)
+    finished = host.run(TEARDOWN, "--yes", **settings)
+    assert finished.status == 0, finished.all
+    removed = [call.split(" --ignore")[0] for call in host.calls(*REMOVALS)]
+    assert removed == [*BOTH, "kubectl delete namespace buildkite"]
+    assert (host.state / "namespace-team").exists()
+    assert not (host.root / "marks").exists()
+    assert "nothing to remove" in host.run(TEARDOWN, "--yes").words
+
+
+def test_k3s_goes_last_after_every_controller(installed: Host) -> None:
+    two_controllers(installed)
+    finished = installed.run(TEARDOWN, "--yes", AGENT_STACK_NAMESPACE="team")
+    assert finished.status == 0, finished.all
+    calls = [call.split(" --ignore")[0] for call in installed.calls(*REMOVALS)]
+    assert calls[:4] == BOTH
+    assert "kubectl delete namespace team" not in calls
+    assert calls.index("k3s-uninstall.sh") > calls.index("kubectl delete namespace buildkite")
+
+
+def test_images_of_every_name_that_was_used_go(installed: Host) -> None:
+    assert installed.run("setup-cluster.sh", CI_IMAGE="team/tests:2").status == 0
+    installed.forget()
+    assert installed.run(TEARDOWN, "--yes").status == 0
+    assert installed.calls("docker image rm") == [
+        "docker image rm lmcache/ci-base:latest",
+        "docker image rm team/tests:2",
+        "docker image rm bkgen:latest",
+    ]
+
+
+@pytest.mark.parametrize("ours", ["k3s", "only images", "no uninstaller"])
+def test_a_dry_run_shows_whatever_a_real_run_does(installed: Host, ours: str) -> None:
+    two_controllers(installed)
+    if ours == "only images":
+        (installed.root / "marks" / "k3s").unlink()
+    elif ours == "no uninstaller":
+        (installed.bin / "k3s-uninstall.sh").unlink()
+    shown = installed.run(TEARDOWN, "--dry-run").output
+    assert not installed.calls()
+    real = installed.run(TEARDOWN, "--yes")
+    assert real.status == 0, real.all
+    done = [line for line in real.words.splitlines() if line.startswith("+ ")]
+    assert len(done) >= 10
+    assert [line for line in done if line not in shown.splitlines()] == []
+
+
 def test_images_go_from_a_k3s_that_stays(installed: Host) -> None:
     (installed.root / "marks" / "k3s").unlink()
     assert installed.run(TEARDOWN, "--yes").status == 0
