@@ -77,14 +77,9 @@ stop_group() {
     log "stop_group: '$leader ${2:-}' is not the PID of a process group that may be stopped"
     return 2
   fi
-  declare -gA _bkgen_cookies _bkgen_guards
+  declare -gA _bkgen_cookies
   cookie=${_bkgen_cookies[$leader]:-}
   _bkgen_end_all "$seconds" _bkgen_members "$leader" "$cookie" || status=$?
-  # The guard goes last: it takes over if this script is killed in the middle of its cleanup.
-  if [ -n "${_bkgen_guards[$leader]:-}" ]; then
-    kill -KILL -- "-${_bkgen_guards[$leader]}" 2>/dev/null || true
-    unset "_bkgen_guards[$leader]"
-  fi
   unset "_bkgen_cookies[$leader]"
   return "$status"
 }
@@ -96,17 +91,19 @@ _bkgen_stop_started() {
   fi
 }
 
-# Waits until the script is gone, then stops its server. Traps do not run in a script that got KILL, and the
-# server of such a script would hold its GPU until somebody comes and looks.
-_bkgen_guard() {
-  local owner=$1 leader=$2
-  trap - EXIT ERR INT TERM HUP
-  set +eu
-  unset "_bkgen_guards[$leader]"
-  while _bkgen_alive "$owner"; do
-    sleep 0.5
-  done
-  stop_group "$leader" 5
+# Starts a program in the background, in a process group of its own; $! is its PID. Job control is not switched on
+# where setsid can do it.
+_bkgen_apart() {
+  if [[ $- == *m* ]]; then
+    # Job control makes the group, and setsid would have to fork: $! would name a process that is gone.
+    "$@" &
+  elif command -v setsid >/dev/null 2>&1; then
+    setsid "$@" &
+  else
+    set -m
+    "$@" &
+    set +m
+  fi
 }
 
 # start_server LOG COMMAND…
@@ -114,7 +111,7 @@ _bkgen_guard() {
 # SERVER_PID and makes sure that the whole group is gone when the shell ends, however it ends. COMMAND is a
 # program, not a function. Several servers may run at once; keep each SERVER_PID.
 start_server() {
-  local file=${1:-} monitor=$- owner=$BASHPID cookie guard
+  local file=${1:-} cookie
   if [ -z "$file" ] || [ "$#" -lt 2 ]; then
     log "start_server: it takes LOG COMMAND…"
     return 2
@@ -122,25 +119,14 @@ start_server() {
   shift
   require_command "$1"
   mkdir -p -- "$(dirname -- "$file")"
-  declare -gA _bkgen_cookies _bkgen_guards
+  declare -gA _bkgen_cookies
   cookie="$$.$RANDOM$RANDOM$RANDOM."
-  if command -v setsid >/dev/null 2>&1; then
-    # With job control on, setsid would have to fork, and $! would name a process that is gone.
-    set +m
-    BKGEN_SERVER_COOKIE=$cookie setsid "$@" </dev/null >>"$file" 2>&1 &
-  else
-    set -m
-    BKGEN_SERVER_COOKIE=$cookie "$@" </dev/null >>"$file" 2>&1 &
-  fi
+  # First of all the mark and the guard: a signal may come between the server's start and the next line.
+  _bkgen_catch_exit
+  BKGEN_SERVER_COOKIE=$cookie _bkgen_apart "$@" </dev/null >>"$file" 2>&1
   SERVER_PID=$!
   _bkgen_cookies[$SERVER_PID]=$cookie
   on_exit _bkgen_stop_started "$SERVER_PID" "$cookie"
-  set -m
-  _bkgen_guard "$owner" "$SERVER_PID" </dev/null >/dev/null 2>&1 &
-  guard=$!
-  disown "$guard"
-  [[ $monitor == *m* ]] || set +m
-  _bkgen_guards[$SERVER_PID]=$guard
 }
 
 # on_exit COMMAND…
@@ -162,8 +148,16 @@ on_exit() {
 # an hour of tests. Without one it runs the EXIT trap at once and then dies by the signal, so the status stays
 # right as well. INT is different: bash drops it when the command in front survives it. An EXIT trap that was
 # there before becomes the first entry of the stack.
+#
+# The trap begins with an arithmetic command and a job in the background for a reason. Between the start of a
+# command in front and the wait for it, bash runs the trap with that command as "the last child", and waits for it
+# after the first simple command of the trap: a signal that came then seemed to be lost. A compound command does
+# not wait, and the job takes the place of the last child.
+#
+# From here on, whatever is started carries a mark in its environment, by which it is found at the end, whoever is
+# its parent then and whatever group or session it is in. Marks add up: a script that this one starts has its own.
 _bkgen_catch_exit() {
-  local before words
+  local before words mark functions
   if [ "${_bkgen_exit_owner:-}" = "$BASHPID" ]; then
     return 0
   fi
@@ -175,41 +169,65 @@ _bkgen_catch_exit() {
     printf -v before 'eval %q' "${words[2]}"
     _bkgen_cleanups+=("$before")
   fi
+  mark="$BASHPID.$RANDOM$RANDOM$RANDOM."
+  _bkgen_marks_before=${BKGEN_JOB_MARKS:-}
   _bkgen_exit_owner=$BASHPID
-  trap '_bkgen_at_exit "$?"' EXIT
+  _bkgen_mark=$mark _bkgen_guard=''
+  trap '(( (_bkgen_status = $?) || 1 )); : & _bkgen_at_exit "$_bkgen_status"' EXIT
   trap 'trap - INT; kill -INT "$BASHPID"' INT
+  functions=$(declare -f _bkgen_watch _bkgen_alive _bkgen_end_all _bkgen_marked _bkgen_processes \
+    _bkgen_no_readers _bkgen_link log)
+  # shellcheck disable=SC2016 # the guard's own shell expands them
+  BKGEN_GUARD=$functions _bkgen_apart bash -c 'eval "$BKGEN_GUARD"; _bkgen_watch "$@"' bkgen-guard \
+    "$BASHPID" "$mark" </dev/null >/dev/null 2>&1
+  _bkgen_guard=$!
+  disown "$_bkgen_guard"
+  export BKGEN_JOB_MARKS=$_bkgen_marks_before$mark
+}
+
+# The guard: waits until the script is gone, then ends what it started. Traps do not run in a script that got KILL,
+# and its test or its server would hold the GPU until somebody comes and looks.
+_bkgen_watch() {
+  local owner=$1 mark=$2
+  while _bkgen_alive "$owner"; do
+    sleep 0.5
+  done
+  _bkgen_end_all 5 _bkgen_marked "$mark" none
 }
 
 _bkgen_at_exit() {
-  local status=$1 index entry
+  local status=$1 index entry output
   trap - EXIT ERR
   trap '' INT TERM HUP PIPE
   set +eu
-  _bkgen_end_all 5 _bkgen_leftovers "$BASHPID"
+  # What the end itself starts is no leftover.
+  export BKGEN_JOB_MARKS=$_bkgen_marks_before
+  output="$(_bkgen_link "$BASHPID" 1) $(_bkgen_link "$BASHPID" 2)"
+  _bkgen_end_all 5 _bkgen_leftovers "$BASHPID" "$output"
   for ((index = ${#_bkgen_cleanups[@]} - 1; index >= 0; index--)); do
     # In a subshell, so that an `exit` or a `die` in one cleanup does not skip the others.
     (eval "${_bkgen_cleanups[index]}") ||
       log "cleanup '${_bkgen_cleanups[index]%% *}' failed with status $?; the job's own status stays $status"
   done
+  # The servers are stopped by now; here are those that nobody told of, in whatever session they are.
+  _bkgen_end_all 5 _bkgen_marked "$_bkgen_mark" "$output"
   while IFS= read -r -d '' entry; do
     rm -rf -- "$entry" || log "cannot remove $entry"
   done <"$_bkgen_spool"
   rm -f -- "$_bkgen_spool"
+  # The guard goes last: it takes over if this script is killed in the middle of its cleanup.
+  if [ -n "$_bkgen_guard" ]; then
+    kill -KILL -- "-$_bkgen_guard" 2>/dev/null || kill -KILL "$_bkgen_guard" 2>/dev/null
+  fi
   _bkgen_end_group
   exit "$status"
 }
 
 # Descendants of SHELL in its own process group: a test that was running in front when the signal came, or a
-# job somebody left behind. Readers of the shell's own output (`exec > >(tee log)`) end by themselves and have
-# to see the last lines.
+# job somebody left behind.
 _bkgen_leftovers() {
-  local shell=$1 self=$BASHPID pid output
-  output="$(_bkgen_link "$shell" 1) $(_bkgen_link "$shell" 2)"
-  while read -r pid; do
-    if [[ " $output " != *" $(_bkgen_link "$pid" 0) "* ]]; then
-      printf '%s\n' "$pid"
-    fi
-  done < <(_bkgen_processes | awk -v shell="$shell" -v self="$self" '
+  local shell=$1 output=$2 self=$BASHPID
+  _bkgen_processes | awk -v shell="$shell" -v self="$self" '
     $1 == shell { own = $3 }
     $4 !~ /^[ZX]/ && $1 != self { parent[$1] = $2; group[$1] = $3 }
     END {
@@ -219,7 +237,39 @@ _bkgen_leftovers() {
         for (pid in parent) if (!(pid in ours) && (parent[pid] in ours)) { ours[pid] = 1; more = 1 }
       } while (more)
       for (pid in ours) if (pid != shell && group[pid] == own) print pid
-    }')
+    }' | _bkgen_no_readers "$output"
+}
+
+# Whatever carries MARK in its environment, with its descendants and the process groups that it leads: a program
+# that gives itself another title (engines do) writes it over its environment.
+_bkgen_marked() {
+  local mark=$1 output=$2 marked
+  [ -d /proc/self ] || return 0
+  marked=$(grep -lsaF -e "$mark" /proc/[0-9]*/environ | tr -c '0-9\n' ' ' | tr '\n' ' ') || true
+  [[ $marked == *[0-9]* ]] || return 0
+  _bkgen_processes | awk -v marked="$marked" '
+    $4 !~ /^[ZX]/ { parent[$1] = $2; group[$1] = $3 }
+    END {
+      count = split(marked, list, " ")
+      for (n = 1; n <= count; n++) if (list[n] in parent) ours[list[n]] = 1
+      do {
+        more = 0
+        for (pid in parent)
+          if (!(pid in ours) && ((parent[pid] in ours) || (group[pid] in ours))) { ours[pid] = 1; more = 1 }
+      } while (more)
+      for (pid in ours) print pid
+    }' | _bkgen_no_readers "$output"
+}
+
+# Passes on the PIDs of those that do not read OUTPUT, the shell's own (`exec > >(tee log)`): they end by
+# themselves and have to see the last lines.
+_bkgen_no_readers() {
+  local pid
+  while read -r pid; do
+    if [[ " $1 " != *" $(_bkgen_link "$pid" 0) "* ]]; then
+      printf '%s\n' "$pid"
+    fi
+  done
 }
 
 # The pipe behind a descriptor of a process, or a word that no descriptor has.
