@@ -24,8 +24,8 @@ from bkgen.plan.planned import Plan
 from bkgen.report.json_form import plan_json
 from bkgen.report.table import plain_table
 from bkgen.spec.settings import Settings
-from bkgen.spec.steps import When
 from bkgen.spec.suite import SuiteSpec
+from bkgen.spec.when import When
 from bkgen.yamlio import load
 from decisions import changed, plan, pull_request, settings, suite, verdicts
 

@@ -24,7 +24,7 @@ from bkgen.scaffold.docs import setup_texts, upload_text
 from bkgen.scaffold.runs import said
 from bkgen.scaffold.upload_step import upload_step
 from bkgen.spec.settings import Settings
-from bkgen.spec.steps import When
+from bkgen.spec.when import When
 from decisions import Files
 
 REPOSITORY = Path(__file__).parent.parent

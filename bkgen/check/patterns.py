@@ -12,8 +12,8 @@ from bkgen.plan.keys import keyed_steps
 from bkgen.plan.planning import subjects
 from bkgen.spec.references import Path
 from bkgen.spec.settings import FORCE_RUN, TRIVIAL, Settings
-from bkgen.spec.steps import When
 from bkgen.spec.suite import Located, Suite
+from bkgen.spec.when import When
 
 Chain = tuple[tuple[Path, When], ...]
 

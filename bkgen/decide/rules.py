@@ -14,7 +14,7 @@ from bkgen.decide.facts import SHOWN, Facts, listed
 from bkgen.decide.policy import REGULAR, widening_labels
 from bkgen.decide.shared import SETTINGS, inside_link
 from bkgen.globs import Paths, Patterns
-from bkgen.spec.steps import When
+from bkgen.spec.when import When
 
 
 class Subject(NamedTuple):

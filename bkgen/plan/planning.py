@@ -13,8 +13,9 @@ from bkgen.plan.trimming import without_idle
 from bkgen.plan.unclaimed import with_unclaimed
 from bkgen.spec.merge import merged_pod
 from bkgen.spec.references import Path
-from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, Mirror, SelectableStep, TriggerStep, When
+from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, Mirror, SelectableStep, TriggerStep
 from bkgen.spec.suite import Suite
+from bkgen.spec.when import When
 from bkgen.spec.width import gpus, jobs
 
 

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 
 from bkgen.decide.policy import REGULAR, widening_labels
 from bkgen.spec.settings import PolicySettings
-from bkgen.spec.steps import When
+from bkgen.spec.when import When
 
 
 def condition(when: When, policy: PolicySettings) -> str | None:

@@ -11,8 +11,9 @@ from bkgen.spec.clashes import clashes
 from bkgen.spec.merge import merged_pod
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
-from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, WaitStep, When
+from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, WaitStep
 from bkgen.spec.suite import Located, Suite
+from bkgen.spec.when import When
 
 Path = tuple[str | int, ...]
 

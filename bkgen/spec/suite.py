@@ -7,8 +7,9 @@ from pydantic import Field
 from bkgen.errors import Position
 from bkgen.spec import native
 from bkgen.spec.pod import OptionalPod
-from bkgen.spec.steps import Steps, When
+from bkgen.spec.steps import Steps
 from bkgen.spec.types import Boolean, Env, Spec, Text
+from bkgen.spec.when import When
 
 
 class SuiteSpec(Spec):
