@@ -77,17 +77,18 @@ make_pods() {
     --seconds "$POD_SECONDS" --plan "$WORK/plan"
 }
 
-# run_into OUT IN COMMAND…: like run, from and into files.
+# run_into OUT IN COMMAND…: like run, from and into files. What fails is something to mend, but for the cluster.
 run_into() {
-  local out=$1 in=$2 status=0
+  local out=$1 in=$2 status=0 ends_with=1
   shift 2
+  [ "$1" != kubectl ] || ends_with=75
   if [ "$DRY_RUN" = 1 ]; then
     printf '+ %s <%s >%s\n' "$(quoted "$@")" "$in" "$out"
     return 0
   fi
   show "$@"
   attend "$@" <"$in" >"$out" || status=$?
-  [ "$status" = 0 ] || die "\`$(brief "$@")\` ended with status $status" "what it said stands above"
+  [ "$status" = 0 ] || die "\`$(brief "$@")\` ended with status $status" "what it said stands above" "$ends_with"
 }
 
 start_pods() {
