@@ -137,6 +137,9 @@ steps:
 - {group: two, key: two, steps: [{command: b, label: b}]}
 - {block: go, key: go}
 - {command: c, key: c, depends_on: one}
+- {command: d, key: d}
+- {command: e, key: e, depends_on: ~}
+- {command: f, key: f, depends_on: []}
 """
 
 
@@ -146,12 +149,27 @@ def test_a_wait_between_own_groups_holds_back_no_other_suite() -> None:
     assert not any("wait" in step for step in items.values())
     assert items["two"]["depends_on"] == [{"step": "one", "allow_failure": True}]
     assert items["go"]["depends_on"] == [{"step": "one"}, {"step": "two"}]
-    assert items["c"]["depends_on"] == ["one", {"step": "go"}]
+    assert items["c"]["depends_on"] == "one"
+    assert items["d"]["depends_on"] == [{"step": "go"}]
+    assert items["e"]["depends_on"] is None
+    assert items["f"]["depends_on"] == []
     assert "depends_on" not in items["other"]
 
 
+def test_steps_of_one_concurrency_group_keep_their_order() -> None:
+    text = POD + (
+        "steps:\n- {command: a, key: a, concurrency: 1, concurrency_group: g}\n- {command: z, key: z}\n"
+        "- {command: b, key: b, concurrency: 1, concurrency_group: g, pod: {gpus: 4}}\n"
+        "- {command: c, key: c, pod: {gpus: 8}}\n"
+    )
+    (group,) = steps(unit=text)
+    assert [step["key"] for step in group["steps"]] == ["c", "a", "b", "z"]
+
+
 def test_a_suite_alone_keeps_its_waits_as_they_are() -> None:
-    assert [next(iter(step)) for step in steps(unit=FENCED)] == ["group", "wait", "group", "block", "command"]
+    assert [next(iter(step)) for step in steps(unit=FENCED)] == ["group", "wait", "group", "block"] + 4 * [
+        "command"
+    ]
 
 
 WIDE = """\
@@ -248,8 +266,8 @@ def test_a_mirror_is_the_step_on_other_hardware() -> None:
         "  concurrency_group: g\n  mirrors:\n    mi300: {soft_fail: true, expected_minutes: 20, env: {X: '1'}, pod: {gpus: 2}}\n"
         "    musa: {label: Musa}\n"
     )
-    amd, base, musa = steps(unit=text)
-    assert [step["key"] for step in (amd, base, musa)] == ["unit-mi300", "unit", "unit-musa"]
+    base, amd, musa = steps(unit=text)
+    assert [step["key"] for step in (base, amd, musa)] == ["unit", "unit-mi300", "unit-musa"]
     assert amd["command"] == base["command"]
     assert amd["label"] == "Unit (MI300) %N of %t"
     assert amd["soft_fail"] is True
@@ -261,7 +279,7 @@ def test_a_mirror_is_the_step_on_other_hardware() -> None:
         == "2"
     )
     assert amd["parallelism"] == 2
-    assert amd["concurrency_group"] == "g-mi300"
+    assert amd["concurrency_group"] == "g"
     assert musa["label"] == "Musa %N of %t"
     assert musa["agents"] == {"queue": "MooreThreads"}
     assert "plugins" not in musa

@@ -261,10 +261,44 @@ def test_a_group_runs_where_one_of_its_steps_does() -> None:
     assert made == {"x-g": "RUN default", "a": "RUN default", "b": "SKIP only-trivial"}
 
 
-def test_a_suite_of_nothing_but_a_block_does_not_run() -> None:
-    (planned,) = plan([suite("x", steps=[{"block": "Go?"}])], ["z"]).suites
-    assert not planned.decision.runs
-    assert planned.decision.reason == "no step that it orders or holds is left"
+ASKING = suite("x", steps=[{"wait": None}, {"input": "Which?"}, {"group": "g", "steps": [{"block": "Go?"}]}])
+
+
+def test_a_suite_of_nothing_but_questions_runs_as_it_is_written() -> None:
+    (planned,) = plan([ASKING], ["z"]).suites
+    assert planned.decision.rule == "default"
+    assert len(planned.selected) == len(planned.steps) == 4
+    assert not plan([ASKING], ["README.md"]).suites[0].selected
+
+
+@pytest.mark.parametrize(
+    ("files", "left"),
+    [(["src/a", "lib/b"], ["a", "b", "release"]), (["src/a"], ["a"]), (["lib/b"], ["b", "release"])],
+    ids=["everything", "what the block follows is skipped", "what is far from it is skipped"],
+)
+def test_a_block_at_the_end_stays_while_nothing_is_left_out(files: list[str], left: list[str]) -> None:
+    steps = [
+        cmd(key="a", when={"paths": ["src/**"]}),
+        {
+            "group": "g",
+            "key": "g",
+            "steps": [cmd(key="b", when={"paths": ["lib/**"]}), {"block": "R?", "key": "release"}],
+        },
+    ]
+    running = {
+        key for key, said in step_verdicts(plan([suite("x", steps=steps)], files)).items() if "RUN" in said
+    }
+    assert sorted(running - {"g"}) == left
+
+
+@pytest.mark.parametrize("condition", [{"branches": "main"}, {"if": "build.branch == 'main'"}])
+def test_a_wait_stays_in_front_of_one_with_a_condition(condition: dict[str, str]) -> None:
+    steps = [
+        cmd(key="a"), {"wait": None, "key": "w1"}, {"wait": None, "key": "w2", **condition}, cmd(key="b"),
+        cmd(key="c", when={"paths": ["other/**"]}),
+    ]  # fmt: skip
+    said = step_verdicts(plan([suite("x", steps=steps)], ["src/a"]))
+    assert [said[key].split()[0] for key in ("a", "w1", "w2", "b", "c")] == ["RUN"] * 4 + ["SKIP"]
 
 
 def test_more_gpus_and_longer_steps_go_first_and_ties_by_name() -> None:

@@ -63,7 +63,19 @@ def _ordered(steps: Iterable[PlannedStep]) -> list[PlannedStep]:
 
 
 def _by_cost(steps: list[PlannedStep]) -> list[PlannedStep]:
-    return sorted(steps, key=lambda step: (-step.gpus, -(step.minutes or 0.0)))
+    ordered = sorted(steps, key=lambda step: (-step.gpus, -(step.minutes or 0.0)))
+    # Buildkite starts the jobs of one concurrency group in the order in which they were made.
+    queues: dict[str, list[PlannedStep]] = {}
+    for step in steps:
+        if group := getattr(step.step, "concurrency_group", None):
+            queues.setdefault(group, []).append(step)
+    for group, queue in queues.items():
+        places = [
+            i for i, step in enumerate(ordered) if getattr(step.step, "concurrency_group", None) == group
+        ]
+        for place, step in zip(places, queue, strict=True):
+            ordered[place] = step
+    return ordered
 
 
 def _single(step: PlannedStep, body: dict[str, Any], interpolate: bool) -> Item:
@@ -117,11 +129,11 @@ def _fenced(items: list[Item], planned: PlannedSuite) -> list[Item]:
 
 
 def _with_dependencies(item: Item, needed: list[dict[str, Any]]) -> Item:
-    if not needed:
+    # A step that names its dependencies, be it none, waits for no wait or block. Source: Buildkite's
+    # documentation of `depends_on`.
+    if not needed or "depends_on" in item.body:
         return item
-    own = item.body.get("depends_on")
-    listed = [] if own is None else ([own] if isinstance(own, str) else list(own))
-    item.body["depends_on"] = [*listed, *needed]
+    item.body["depends_on"] = list(needed)
     return item._replace(needs=item.needs | {entry["step"] for entry in needed})
 
 

@@ -10,6 +10,7 @@ from typing import Any
 from bkgen.buildkite import BuiltPod
 from bkgen.pipeline.commands import for_kubelet, in_directory
 from bkgen.plan.planned import PlannedStep
+from bkgen.plugin_names import is_kubernetes
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import BKGEN_WORDS, AnyStep, CommandStep, GroupStep, Mirror, WaitStep
 from bkgen.spec.suite import SuiteSpec
@@ -18,8 +19,8 @@ DEADLINE_MINUTES = 360
 """The controller ends a job after six hours unless it is told otherwise. Source: agent-stack-k8s."""
 _DEADLINE_MARGIN_MINUTES = 15
 _NOT_EMITTED = BKGEN_WORDS | {"id", "identifier", "type", "commands", "steps", "script"}
-_NULLABLE = frozenset({"wait", "waiter", "block", "manual", "input", "group"})
-"""Attributes that say what a step is even where they hold nothing."""
+_NULLABLE = frozenset({"wait", "waiter", "block", "manual", "input", "group", "depends_on"})
+"""Attributes that say something even where they hold nothing: what a step is, that it waits for nothing."""
 _NAMES = {"if_": "if", "async_": "async"}
 _FIRST = ("group", "label", "name", "command", "wait", "waiter", "block", "manual", "input", "trigger", "key")
 
@@ -128,16 +129,11 @@ def _apply_mirror(body: dict[str, Any], mirror: Mirror, planned: PlannedStep, se
     base = body.pop("name", None) or body.get("label") or planned.suite.name
     body["label"] = mirror.label or f"{base} ({hardware})"
     if "depends_on" in mirror.model_fields_set:
-        body.pop("depends_on", None)
-        if mirror.depends_on is not None:
-            body["depends_on"] = mirror.depends_on
+        body["depends_on"] = mirror.depends_on
     if "soft_fail" in mirror.model_fields_set:
         body["soft_fail"] = mirror.soft_fail
     if mirror.env:
         body["env"] = {**body.get("env", {}), **mirror.env}
-    if body.get("concurrency_group") is not None:
-        # The group guards a piece of hardware, and a mirror runs on another one.
-        body["concurrency_group"] = f"{body['concurrency_group']}-{name}"
 
 
 def _shards(body: dict[str, Any], step: CommandStep, planned: PlannedStep) -> None:
@@ -207,7 +203,7 @@ def _adopted(entry: Any, plugin: Mapping[str, Any]) -> Any:
     # What is no map goes on as it is written, for verify to refuse.
     return {
         name: plugin
-        if name.split("#")[0] == "kubernetes" and (config is None or isinstance(config, Mapping))
+        if is_kubernetes(name) and (config is None or isinstance(config, Mapping))
         else config
         for name, config in entry.items()
     }

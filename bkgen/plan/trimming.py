@@ -1,4 +1,4 @@
-"""Waits, blocks and groups have no work of their own: they go where nothing is left around them."""
+"""Waits, blocks and groups have no work of their own: they go where work around them was left out."""
 
 from bisect import bisect
 from collections.abc import Collection
@@ -11,27 +11,44 @@ from bkgen.spec.steps import GroupStep, WaitStep
 def without_idle(steps: list[PlannedStep], needed: Collection[str] = ()) -> list[PlannedStep]:
     """The steps, with what has nothing left to order or hold skipped; what `needed` names stays.
 
-    A block in front of steps that others pulled in holds nothing: nobody would press it, and they would wait.
+    Where all work runs for its own sake everything stays as it was written: a block at the end keeps the
+    build from passing by itself. A block in front of steps that others pulled in holds nothing: nobody
+    would press it, and they would wait.
     """
     kept = list(steps)
     containers: dict[str | None, list[int]] = {}
     busy: dict[str | None, Decision] = {}
     wanted: set[str | None] = set()
+    thinned: set[str | None] = set()
     for index, step in enumerate(steps):
         containers.setdefault(step.group, []).append(index)
-        if step.is_work and step.decision.runs:
-            busy.setdefault(step.group, step.decision)
-            if step.decision.rule != "needed":
-                wanted.add(step.group)
-    for indexes in containers.values():
-        _trim(kept, indexes, needed, busy, wanted)
+        if step.is_work:
+            runs = step.decision.runs
+            if runs:
+                busy.setdefault(step.group, step.decision)
+            (wanted if runs and step.decision.rule != "needed" else thinned).add(step.group)
+    if thinned - wanted:
+        # A group that is gone, or there for others only, is missing among the steps around it.
+        thinned.add(None)
+    for container, indexes in containers.items():
+        if container in thinned:
+            _trim(kept, indexes, needed, busy, wanted)
+        elif container in busy:
+            _follow(kept, indexes, busy[container])
     for index, step in enumerate(kept):
         if isinstance(step.step, GroupStep):
-            if step.key not in busy:
+            if step.key in thinned and step.key not in busy:
                 kept[index] = _idle(step)
-            elif not step.decision.runs:
+            elif step.key in busy and not step.decision.runs:
                 kept[index] = step._replace(decision=busy[step.key])
     return kept
+
+
+def _follow(steps: list[PlannedStep], indexes: list[int], decision: Decision) -> None:
+    for index in indexes:
+        step = steps[index]
+        if not step.decision.runs and getattr(step.step, "when", None) is None:
+            steps[index] = step._replace(decision=decision)
 
 
 def _trim(
@@ -56,7 +73,7 @@ def _trim(
         if step.is_work or isinstance(step.step, GroupStep) or step.key in needed:
             continue
         behind = bisect(working, index)
-        last = place + 1 < len(indexes) and _is_wait(steps[indexes[place + 1]]) and _is_wait(step)
+        last = place + 1 < len(indexes) and _is_plain(steps[indexes[place + 1]]) and _is_plain(step)
         idle = behind == 0 or last if isinstance(step.step, WaitStep) else bisect(held, index) == len(held)
         if idle or behind == len(working):
             steps[index] = _idle(step)
@@ -64,8 +81,15 @@ def _trim(
             steps[index] = step._replace(decision=steps[working[behind]].decision)
 
 
-def _is_wait(step: PlannedStep) -> bool:
-    return isinstance(step.step, WaitStep) and step.step.if_ is None and not step.step.continue_on_failure
+def _is_plain(step: PlannedStep) -> bool:
+    """A wait that holds back everything behind it, always."""
+    wait = step.step
+    return (
+        isinstance(wait, WaitStep)
+        and wait.if_ is None
+        and wait.branches is None
+        and not wait.continue_on_failure
+    )
 
 
 def _idle(step: PlannedStep) -> PlannedStep:
