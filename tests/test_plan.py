@@ -220,11 +220,23 @@ def test_a_wait_goes_with_the_last_step_around_it() -> None:
     assert running == ["b", "x-wait-2", "c"]
 
 
-def test_a_wait_follows_its_neighbours_even_where_the_file_is_skipped() -> None:
-    claim = {"include_trivial": True}
-    steps = [cmd(key="a", when=claim), "wait", cmd(key="b", when=claim)]
+CLAIM = {"include_trivial": True}
+ONE, TWO = cmd(key="a", when=CLAIM), cmd(key="b", when=CLAIM)
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        [ONE, {"wait": None, "key": "w"}, TWO],
+        [ONE, {"wait": None, "key": "w"}, TWO, cmd(key="left-out")],
+        [{"group": "g", "steps": [ONE]}, {"wait": None, "key": "w"}, {"group": "h", "steps": [TWO]}],
+    ],
+    ids=["everything runs", "something is left out", "between groups"],
+)
+def test_a_wait_follows_its_neighbours_even_where_the_file_is_skipped(steps: list[object]) -> None:
     made = step_verdicts(plan([suite("x", steps=steps)], ["docs/a.md"]))
-    assert all(verdict.startswith("RUN") for verdict in made.values()), made
+    assert [made[key].split()[0] for key in ("a", "w", "b")] == ["RUN"] * 3, made
+    assert not made.get("left-out", "SKIP").startswith("RUN")
 
 
 def test_a_wait_that_a_step_depends_on_stays_with_nothing_before_it() -> None:

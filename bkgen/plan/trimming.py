@@ -33,8 +33,8 @@ def without_idle(steps: list[PlannedStep], needed: Collection[str] = ()) -> list
     for container, indexes in containers.items():
         if container in thinned:
             _trim(kept, indexes, needed, busy, wanted)
-        elif container in busy:
-            _follow(kept, indexes, busy[container])
+        elif container in busy or (container is None and busy):
+            _follow(kept, indexes, busy.get(container) or next(iter(busy.values())))
     for index, step in enumerate(kept):
         if isinstance(step.step, GroupStep):
             if step.key in thinned and step.key not in busy:
