@@ -125,7 +125,11 @@ docker\ build*)
   label=$(option --label)
   printf '%s %s\n' "${label#*=}" "$(wc -l <"$root/calls")" >"$state/labels/${tag//\//_}"
   ;;
-docker\ image\ inspect*) cat "$state/labels/${last//\//_}" 2>/dev/null ;;
+docker\ image\ inspect*)
+  [ -e "$state/labels/${last//\//_}" ] || exit 1
+  read -r label _ <"$state/labels/${last//\//_}"
+  echo "$label"
+  ;;
 docker\ image\ rm*) rm "$state/labels/${last//\//_}" ;;
 docker\ save*)
   case $last in *:*) ;; *) last+=:latest ;; esac
