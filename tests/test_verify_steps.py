@@ -9,6 +9,8 @@ import pytest
 from bkgen.verify import PodRules, job_count, verify_step
 from verify_samples import LOCAL, command, gpu_pod
 
+FULL = "github.com/buildkite-plugins/kubernetes-buildkite-plugin"
+
 
 def codes(step: Any, rules: PodRules = LOCAL, *, interpolate: bool = False) -> set[str]:
     return {one.code for one in verify_step(step, rules, interpolate=interpolate)}
@@ -148,10 +150,25 @@ WRONG: dict[str, tuple[Any, str, tuple[str | int, ...]]] = {
         ("plugins", 0),
     ),
     "a plugin that is a number": (command(plugins=[5]), "plugin-map-keys", ("plugins", 0)),
-    "a plugin with an owner": (
-        command(plugins=[{"buildkite-plugins/kubernetes": {}}]),
+    "a plugin that is an address": (
+        command(plugins=[{f"https://{FULL}.git": {}}]),
         "plugin-name-versioned",
-        ("plugins", 0, "buildkite-plugins/kubernetes"),
+        ("plugins", 0, f"https://{FULL}.git"),
+    ),
+    "a plugin's full name with a version": (
+        command(plugins=[{f"{FULL}#v1": {}}]),
+        "plugin-name-versioned",
+        ("plugins", 0, f"{FULL}#v1"),
+    ),
+    "one plugin under two names": (
+        command(plugins=[{"kubernetes": {}}, {FULL: {}}]),
+        "plugin-twice",
+        ("plugins", 1, FULL),
+    ),
+    "a plugin whose name is a matrix value": (
+        command(matrix=["a", "b"], plugins=[{"{{matrix}}": {}}]),
+        "plugin-name-open",
+        ("plugins", 0, "{{matrix}}"),
     ),
     "a plugin with a version and no settings": (
         command(plugins=["kubernetes#v1"]),

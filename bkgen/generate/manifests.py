@@ -13,6 +13,7 @@ from typing import Any
 from bkgen.buildkite import EmittedStep, Pipeline
 from bkgen.errors import UserError
 from bkgen.pods.merge import laid_over
+from bkgen.verify.plugins import NAME, entries
 
 STEP_LABEL = "bkgen.step"
 SUITE_LABEL = "bkgen.suite"
@@ -45,9 +46,8 @@ def _tell_apart(pods: Iterable[dict[str, Any]]) -> None:
 
 
 def _pod(step: EmittedStep) -> Iterator[dict[str, Any]]:
-    for entry in step.body.get("plugins") or ():
-        if isinstance(entry, Mapping) and isinstance(entry.get("kubernetes"), Mapping):
-            plugin = entry["kubernetes"]
+    for _, name, plugin in entries(step.body):
+        if name == NAME and isinstance(plugin, Mapping):
             metadata = plugin.get("metadata") or {}
             labels = {
                 **(metadata.get("labels") or {}),

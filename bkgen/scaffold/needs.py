@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from bkgen.pipeline.steps import tags_of
+from bkgen.plugin_names import is_kubernetes
 from bkgen.verify.values import as_list, as_map, quantity
 
 _NAMES = {
@@ -49,7 +50,7 @@ def needs(bodies: Iterable[Mapping[str, Any]]) -> tuple[Need, ...]:
 def _plugins(step: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     for entry in as_list(step.get("plugins")):
         for name, config in as_map(entry).items():
-            if name == "kubernetes":
+            if is_kubernetes(str(name)):
                 yield as_map(config)
 
 

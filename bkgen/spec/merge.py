@@ -2,6 +2,7 @@
 
 from typing import Literal
 
+from bkgen.plugin_names import is_kubernetes, is_near_kubernetes
 from bkgen.spec.pod import Pod
 from bkgen.spec.steps import CommandStep, Mirror
 from bkgen.spec.suite import SuiteSpec
@@ -38,9 +39,12 @@ def has_native_pod(step: CommandStep) -> bool:
 
 
 def native_plugin(step: CommandStep) -> dict[str, object] | None:
-    """The configuration of the step's own `kubernetes` plugin, or None."""
+    """The configuration of the step's own `kubernetes` plugin, whatever it is called, or None.
+
+    One with a version counts, too: its author wants no second pod beside it, and verify refuses it.
+    """
     for name, body in plugin_items(step):
-        if name.split("#")[0] == "kubernetes":
+        if is_kubernetes(name) or is_near_kubernetes(name):
             return body if isinstance(body, dict) else {}
     return None
 

@@ -96,7 +96,7 @@ def _verify(step: Any, examiner: Examiner, *, in_group: bool = False) -> list[Fi
         found += _group(step, in_group=in_group)
     written = entries(step) if "plugins" in step else []
     if "plugins" in step:
-        found += plugins(step, written)
+        found += plugins(step, written, interpolate=examiner.interpolate, fork=examiner.rules.fork)
     pods = [(path, examiner.of(config)) for path, name, config in written if name == NAME]
     for path, pod in pods:
         for one in pod.findings:

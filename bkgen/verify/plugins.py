@@ -3,29 +3,38 @@
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from bkgen.plugin_names import KUBERNETES as NAME
+from bkgen.plugin_names import is_kubernetes, is_near_kubernetes
 from bkgen.verify.finding import Finding, Path, error
-from bkgen.verify.values import as_list
+from bkgen.verify.values import as_list, is_open
 
-NAME = "kubernetes"
-_VERSIONED = r"(?:buildkite-plugins/)?kubernetes(?:-buildkite-plugin)?(?s:#.*)?"
+__all__ = ["NAME", "entries", "others_size", "plugins"]
 
 
 def entries(step: Mapping[str, Any]) -> list[tuple[Path, str, Any]]:
-    """Each plugin's place, name and configuration, in whichever form it is written."""
+    """Each plugin's place, name and configuration, in whichever form it is written.
+
+    The kubernetes plugin is called `NAME`, whichever of its names it has; its place keeps that one.
+    """
     written = step.get("plugins")
     if isinstance(written, dict):
-        return [(("plugins", str(name)), str(name), config) for name, config in written.items()]
+        return [(("plugins", str(name)), _known(str(name)), config) for name, config in written.items()]
     found: list[tuple[Path, str, Any]] = []
     for index, entry in enumerate(as_list(written)):
         if isinstance(entry, str):
-            found.append((("plugins", index), entry, None))
+            found.append((("plugins", index), _known(entry), None))
         elif isinstance(entry, dict):
-            found += [(("plugins", index, str(name)), str(name), config) for name, config in entry.items()]
+            found += [
+                (("plugins", index, str(name)), _known(str(name)), config) for name, config in entry.items()
+            ]
     return found
+
+
+def _known(name: str) -> str:
+    return NAME if is_kubernetes(name) else name
 
 
 def others_size(found: list[tuple[Path, str, Any]]) -> int:
@@ -38,7 +47,9 @@ def others_size(found: list[tuple[Path, str, Any]]) -> int:
     )
 
 
-def plugins(step: Mapping[str, Any], found: list[tuple[Path, str, Any]]) -> Iterator[Finding]:
+def plugins(
+    step: Mapping[str, Any], found: list[tuple[Path, str, Any]], *, interpolate: bool, fork: bool
+) -> Iterator[Finding]:
     """Findings about the names and the form of a step's plugins."""
     for index, entry in enumerate(as_list(step.get("plugins"))):
         if isinstance(entry, dict) and len(entry) != 1:
@@ -55,12 +66,16 @@ def plugins(step: Mapping[str, Any], found: list[tuple[Path, str, Any]]) -> Iter
                 message = "the step has two kubernetes plugins; one overlays the other"
                 yield error("plugin-twice", path, message, "merge them into one")
             seen = True
-        elif re.fullmatch(_VERSIONED, name):
-            message = f"the controller knows the bare name kubernetes; '{name}' is cloned like any plugin"
-            yield error("plugin-name-versioned", path, message, "write kubernetes, without version or owner")
+        # The agent reads a name as a path, and the version is a part of that: a fork could write `#/../`.
+        elif is_open(name if fork else name.partition("#")[0], interpolate=interpolate):
+            message = f"'{name}' is filled in later, so nobody can tell whether a pod is made of it"
+            yield error("plugin-name-open", path, message, "write the plugin's name out")
         elif "/" not in name and _resembles(name.partition("#")[0]):
             message = f"'{name}' is not the kubernetes plugin; no pod would be made of it"
             yield error("plugin-name-misspelt", path, message, "did you mean 'kubernetes'?")
+        elif is_near_kubernetes(name):
+            message = f"the controller knows no address and no version; '{name}' is cloned like any plugin"
+            yield error("plugin-name-versioned", path, message, "write kubernetes")
 
 
 def _resembles(name: str) -> bool:
@@ -69,4 +84,4 @@ def _resembles(name: str) -> bool:
         return False
     from difflib import SequenceMatcher
 
-    return SequenceMatcher(None, name.casefold(), NAME).ratio() >= 0.8
+    return name != NAME and SequenceMatcher(None, name.casefold(), NAME).ratio() >= 0.8

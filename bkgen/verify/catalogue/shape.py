@@ -124,12 +124,23 @@ RULES: tuple[Rule, ...] = (
     Rule(
         "plugin-name-versioned",
         "error",
-        "The kubernetes plugin with a version or an owner",
-        "The controller recognises the bare name only. With a version it is an ordinary plugin, which the "
-        "agent tries to clone.",
+        "The kubernetes plugin with a version or an address",
+        "The agent writes `kubernetes` and `buildkite-plugins/kubernetes` out as the one name that the "
+        "controller knows. With a version, or as an address, it is an ordinary plugin, which the agent tries "
+        "to clone.",
         "step",
         "plugins: [{kubernetes#v1.0.0: {}}]",
         "plugins: [{kubernetes: {}}]",
+    ),
+    Rule(
+        "plugin-name-open",
+        "error",
+        "A plugin whose name is not known yet",
+        "A variable or a matrix value in the name may turn it into the kubernetes plugin, whose pod nobody "
+        "has looked at then. The version may be filled in, but not for a fork's pull request.",
+        "step",
+        "matrix: [docker, docker-compose]\nplugins: [{'{{matrix}}#v5.13.0': {}}]",
+        "matrix: ['5.13.0', '5.12.0']\nplugins: [{'docker#v{{matrix}}': {}}]",
     ),
     Rule(
         "plugin-name-misspelt",
