@@ -214,10 +214,10 @@ def test_a_release_that_was_begun_and_never_ended_is_named_with_the_way_out(
 # --- Directories ----------------------------------------------------------------------------------
 
 PATHS = [
-    ({"DATA_DIR": "/mnt/my data"}, "DATA_DIR is '/mnt/my data', with a blank in it"),
-    ({"SCRATCH_DIR": "/mnt/my scratch"}, "SCRATCH_DIR is '/mnt/my scratch', with a blank"),
+    ({"DATA_DIR": "@ROOT@/my data"}, "my data', with a blank in it"),
+    ({"SCRATCH_DIR": "@ROOT@/my scratch"}, "my scratch', with a blank in it"),
     ({"DATA_DIR": "data"}, "DATA_DIR has 'data', which is no absolute path"),
-    ({"CACHE_DIRS": "/data/huggingface datasets"}, "CACHE_DIRS has 'datasets', which is no absolute path"),
+    ({"CACHE_DIRS": "@ROOT@/huggingface datasets"}, "CACHE_DIRS has 'datasets', which is no absolute path"),
     ({"CACHE_DIRS": " "}, "CACHE_DIRS is empty"),
     ({"DATA_OWNER": "root"}, "DATA_OWNER is 'root'"),
     ({"DATA_OWNER": "root:"}, "DATA_OWNER is 'root:'"),
@@ -229,7 +229,9 @@ def test_a_directory_that_cannot_be_meant_is_refused_before_anything_is_done(
     ready: Host, settings: dict[str, str], said: str
 ) -> None:
     before = sorted(ready.root.rglob("*"))
-    finished = ready.run(SETUP, **settings)
+    # Below the test's own directory: a script that took them would make them.
+    below = {name: value.replace("@ROOT@", str(ready.root)) for name, value in settings.items()}
+    finished = ready.run(SETUP, **below)
     assert finished.status == 1
     assert said in finished.words
     assert not ready.calls()
