@@ -7,15 +7,17 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/gpu-query.sh"
 
 usage() {
   cat <<'TEXT'
-usage: gpu-health.sh [--gpus N] [--vendor auto|nvidia|amd|intel] [--min-free PERCENT] [--json]
+usage: gpu-health.sh [--gpus N|any] [--vendor auto|nvidia|amd|intel] [--min-free PERCENT] [--json]
+                     [--dry-run]
 
-  --gpus N             how many GPUs (or MIG slices) must be seen, no more and no fewer;
+  --gpus N|any         how many GPUs (or MIG slices) must be seen, no more and no fewer;
                        without it, any number (default: $BKGEN_GPUS)
   --vendor VENDOR      whose tool is asked: nvidia-smi, amd-smi or xpu-smi; auto takes the one
                        that is on the path (default: $BKGEN_GPU_VENDOR, else auto)
   --min-free PERCENT   how much of each GPU's memory must be free
                        (default: $BKGEN_GPU_MIN_FREE, else 80)
   --json               print the findings as one JSON object
+  --dry-run            print what would be asked, ask nothing
   --help               print this
 
 exit status:
@@ -31,13 +33,16 @@ wrong() {
   exit 2
 }
 
-asked=${BKGEN_GPUS:-} vendor=${BKGEN_GPU_VENDOR:-auto} min_free=${BKGEN_GPU_MIN_FREE:-80} json=0
+asked=${BKGEN_GPUS:-} vendor=${BKGEN_GPU_VENDOR:-auto} min_free=${BKGEN_GPU_MIN_FREE:-80} json=0 dry_run=0
 while [ "$#" -gt 0 ]; do
   case "$1" in
   --gpus | --vendor | --min-free)
     [ "$#" -ge 2 ] || wrong "$1 needs a value"
     case "$1" in
-    --gpus) asked=$2 ;;
+    --gpus)
+      asked=$2
+      [ -n "$asked" ] || wrong "--gpus takes a whole number or 'any', not ''"
+      ;;
     --vendor) vendor=$2 ;;
     --min-free) min_free=$2 ;;
     esac
@@ -47,6 +52,10 @@ while [ "$#" -gt 0 ]; do
     json=1
     shift
     ;;
+  --dry-run)
+    dry_run=1
+    shift
+    ;;
   -h | --help)
     usage
     exit 0
@@ -54,12 +63,18 @@ while [ "$#" -gt 0 ]; do
   *) wrong "unknown argument '$1'" ;;
   esac
 done
+[ "$asked" != any ] || asked=''
 [[ $asked =~ ^(0|[1-9][0-9]{0,3})?$ ]] || wrong "--gpus takes a whole number, not '$asked'"
 [[ $min_free =~ ^(0|[1-9][0-9]?|100)$ ]] || wrong "--min-free takes 0 to 100, not '$min_free'"
 [[ $vendor =~ ^(auto|nvidia|amd|intel)$ ]] || wrong "--vendor is auto, nvidia, amd or intel, not '$vendor'"
+if [ "$dry_run" = 1 ]; then
+  gpu_commands "$vendor"
+  gpu_commands "$vendor" processes | sed -n '/apps=\|process\| ps /s/$/   # where a GPU is not free/p'
+  exit 0
+fi
 
 host=$(gpu_host)
-devices=() problems=() seen=0
+devices=() problems=() seen=0 unknown=''
 
 # The processes on a GPU, with what the kernel tells about them; in a pod, most are out of sight.
 holders() {
@@ -82,6 +97,12 @@ holders() {
 look_at() {
   local id=$1 kind=$2 total=$3 free=$4 uuid=$5 whole=$6 name=$7 percent=-
   seen=$((seen + 1))
+  # Not to be reached: but arithmetic that fails would end this function, and the GPU would pass for healthy.
+  if [[ ! $total$free =~ ^[0-9-]+$ || $total == 0?* || $free == 0?* ]]; then
+    problems+=("GPU $id: memory cannot be read: '$free' of '$total'")
+    total=- free=-
+  fi
+  [[ $total != - && $free != - ]] || unknown=$id
   if [ "$total" != - ] && [ "$free" != - ]; then
     percent=$((free * 100 / total))
     if ((free * 100 < min_free * total)); then
@@ -118,8 +139,13 @@ else
         problems+=("GPU $id: $kind")
       fi
       ;;
+    '') ;;
+    *) problems+=("a record that nobody knows: $record") ;;
     esac
   done <<<"$records"
+  if [ -n "$unknown" ] && [ "${#problems[@]}" -eq 0 ]; then
+    problems+=("GPU $unknown: its memory is not known")
+  fi
   # The number is no news when the tool gave no answer at all.
   if [ -n "$asked" ] && [ "$seen" -ne "$asked" ] && ! { [ "$unreadable" = 1 ] && [ "$seen" -eq 0 ]; }; then
     problems+=("$seen GPUs are seen, $asked asked for")

@@ -7,25 +7,29 @@ source "$(dirname -- "${BASH_SOURCE[0]}")/gpu-query.sh"
 
 usage() {
   cat <<'TEXT'
-usage: gpu-monitor.sh [--once] [--json] [--log FILE] [--vendor VENDOR] [--interval SECONDS]
-                      [--max-bytes N] [--keep N]
+usage: gpu-monitor.sh [--once] [--json] [--log FILE] [--vendor VENDOR] [--gpus N]
+                      [--interval SECONDS] [--max-bytes N] [--keep N] [--dry-run]
 
   --once               look once and end with a status; without it, look every --interval
                        seconds until stopped
   --json               one JSON object a line instead of text
   --log FILE           add to FILE instead of printing; what needs a look is printed as well
   --vendor VENDOR      auto, nvidia, amd or intel (default: $BKGEN_GPU_VENDOR, else auto)
+  --gpus N             how many GPUs (or MIG slices) this host has; without it, at least one
   --interval SECONDS   default 600
   --max-bytes N        a log that has grown to N bytes becomes FILE.1 (default 10485760)
   --keep N             how many such older logs are kept (default 5)
+  --dry-run            print what would be asked, ask and write nothing
   --help               print this
 
 exit status:
-   0  every GPU answers, and its processes are in pods
+   0  every GPU answers, and its processes are in pods, or in containers of Docker's or
+      Podman's, which are listed, but are no alarm
    2  called wrongly
   75  the query failed, so nothing is known
-  78  something needs a look: a process outside of every pod, memory that no process holds,
-      or a GPU that cannot be read
+  78  something needs a look: a process outside of every pod and container, memory that no
+      living process holds, a GPU that cannot be read, or fewer or more GPUs than there
+      should be
 
 Needs root to see other users' processes. $BKGEN_PROC (/proc) is where processes are looked up.
 TEXT
@@ -36,16 +40,18 @@ wrong() {
   exit 2
 }
 
-once=0 json=0 log_file='' vendor=${BKGEN_GPU_VENDOR:-auto} interval=600 max_bytes=10485760 keep=5
+once=0 json=0 log_file='' vendor=${BKGEN_GPU_VENDOR:-auto} interval=600 max_bytes=10485760 keep=5 gpus='' dry_run=0
 while [ "$#" -gt 0 ]; do
   case "$1" in
   --once) once=1 ;;
   --json) json=1 ;;
-  --log | --vendor | --interval | --max-bytes | --keep)
+  --dry-run) dry_run=1 ;;
+  --log | --vendor | --gpus | --interval | --max-bytes | --keep)
     [ "$#" -ge 2 ] && [ -n "$2" ] || wrong "$1 needs a value"
     case "$1" in
     --log) log_file=$2 ;;
     --vendor) vendor=$2 ;;
+    --gpus) gpus=$2 ;;
     --interval) interval=$2 ;;
     --max-bytes) max_bytes=$2 ;;
     --keep) keep=$2 ;;
@@ -64,6 +70,13 @@ done
 [[ $interval =~ ^[1-9][0-9]{0,6}$ ]] || wrong "--interval takes seconds, not '$interval'"
 [[ $max_bytes =~ ^[1-9][0-9]{0,12}$ ]] || wrong "--max-bytes takes a number of bytes, not '$max_bytes'"
 [[ $keep =~ ^(0|[1-9][0-9]?)$ ]] || wrong "--keep takes 0 to 99, not '$keep'"
+[[ $gpus =~ ^(0|[1-9][0-9]{0,3})?$ ]] || wrong "--gpus takes a whole number, not '$gpus'"
+if [ "$dry_run" = 1 ]; then
+  gpu_commands "$vendor"
+  gpu_commands "$vendor" processes | grep 'apps=\|process\| ps '
+  [ -z "$log_file" ] || printf '+ write %s\n' "$log_file"
+  exit 0
+fi
 
 host=$(gpu_host)
 
@@ -105,10 +118,11 @@ say() {
   fi
 }
 
-# Where a process lives, from its control groups: sets home to pod, host, gone or unknown, and home_detail to
-# the pod's UID or the path. cgroup v1 has a line for each controller, v2 one line; a pod's path begins with
+# Where a process lives, from its control groups: sets home to pod, container, host, gone or unknown, and
+# home_detail to the pod's UID, the container's ID or the path. cgroup v1 has a line for each controller, v2 one line; a pod's path begins with
 # /kubepods (/kubelet…/kubelet-kubepods in kind) and holds `pod` and the UID, with - or _ in it. A path that
-# merely contains the word is somebody's own name for a group.
+# merely contains the word is somebody's own name for a group. A container that Docker or Podman started as root is
+# somebody's who may use the host, such as a step with `docker: true`; it is told, but is no alarm.
 find_home() {
   local directory=${BKGEN_PROC:-/proc}/$1 text line path
   home=unknown home_detail=-
@@ -128,14 +142,40 @@ find_home() {
       home_detail=${BASH_REMATCH[6]//_/-}
       return 0
     fi
+    if [[ $path =~ ^/(system\.slice/docker-|docker/|machine\.slice/libpod-)([0-9a-f]{64})(\.scope)?(/|$) ]]; then
+      home=container
+      home_detail=${BASH_REMATCH[2]:0:12}
+      return 0
+    fi
     [[ $path == / || $home_detail != - ]] || home_detail=$(_gpu_clean "$path")
   done <<<"$text"
 }
 
+# Asks for devices and processes; sets devices_text and processes_text. A process that ended between the two
+# answers still has its memory in the first one, so where one is gone, both are asked for once more.
+ask_tool() {
+  local record gpu pid used name home home_detail try
+  for try in 1 2; do
+    devices_text=$(gpu_devices "$1")
+    processes_text=$(gpu_processes "$1")
+    [ "$try" = 1 ] || return 0
+    while IFS=$'\t' read -r record gpu pid used name; do
+      if [ "$record" = process ]; then
+        find_home "$pid"
+        if [ "$home" = gone ]; then
+          sleep 1
+          continue 2
+        fi
+      fi
+    done <<<"$processes_text"
+    return 0
+  done
+}
+
 look() {
   local now_vendor devices_text processes_text status=0 record id kind total free uuid whole name
-  local gpu pid used text level in_pods=0 outside=0 unclear=0 sick=0 held=0 count=0 known
-  local -A holds=()
+  local gpu pid used text level in_pods=0 in_containers=0 outside=0 unclear=0 sick=0 held=0 count=0 known key
+  local -A explained=() gone=()
   now_vendor=$(gpu_vendor "$vendor") || status=$?
   if [ "$status" -ne 0 ]; then
     text="no GPU tool is on the path"
@@ -143,22 +183,34 @@ look() {
     say failed "$text" event '"query"'
     return 75
   fi
-  devices_text=$(gpu_devices "$now_vendor")
-  processes_text=$(gpu_processes "$now_vendor")
+  ask_tool "$now_vendor"
   while IFS=$'\t' read -r record id text; do
-    if [ "$record" = problem ] && [ "$id" = tool ]; then
-      say failed "$text" event '"query"'
+    case "$record" in
+    device) count=$((count + 1)) ;;
+    process | '') ;;
+    problem)
+      if [ "$id" = tool ]; then
+        say failed "$text" event '"query"'
+        status=75
+      else
+        say look "GPU $id: $text" event '"gpu"' gpu "$(gpu_json_string "$id")"
+        sick=$((sick + 1))
+      fi
+      ;;
+    *)
+      say failed "a record that nobody knows: $record" event '"query"'
       status=75
-    elif [ "$record" = problem ]; then
-      say look "GPU $id: $text" event '"gpu"' gpu "$(gpu_json_string "$id")"
-      sick=$((sick + 1))
-    fi
+      ;;
+    esac
   done <<<"$devices_text"$'\n'"$processes_text"
   [ "$status" -eq 0 ] || return "$status"
+  if [ "$count" -ne "${gpus:-$count}" ] || { [ "$count" -eq 0 ] && [ "$gpus" != 0 ]; }; then
+    say look "$count GPUs are seen, ${gpus:-at least 1} should be" event '"count"' gpus "$count"
+    sick=$((sick + 1))
+  fi
 
   while IFS=$'\t' read -r record gpu pid used name; do
     [ "$record" = process ] || continue
-    holds[$gpu]=1
     find_home "$pid"
     gpu_process_facts "$pid"
     known=(event '"process"' class "\"$home\"" gpu "$(gpu_json_string "$gpu")" pid "$pid"
@@ -166,11 +218,24 @@ look() {
     used_mib "$(gpu_json_value "$used")" name "$(gpu_json_string "$name")")
     level=look
     text="GPU $gpu: pid $pid ($name, uid $gpu_uid, $(gpu_age_text "$gpu_age"), $used MiB)"
+    # What a living process holds; `all` where nobody knows how much of the memory is its own.
+    if [ "$home" = gone ]; then
+      gone[$gpu]+=", pid $pid ($name), which is gone"
+      continue
+    elif [ "$used" = - ] || [ "${explained[$gpu]:-}" = all ]; then
+      explained[$gpu]=all
+    else
+      explained[$gpu]=$((${explained[$gpu]:-0} + used))
+    fi
     case "$home" in
-    gone) continue ;;
     pod)
       in_pods=$((in_pods + 1)) level=ok
       text+=" is in pod $home_detail" known+=(pod_uid "$(gpu_json_string "$home_detail")")
+      ;;
+    container)
+      in_containers=$((in_containers + 1)) level=ok
+      text+=" is in a container outside of Kubernetes: $home_detail"
+      known+=(container "$(gpu_json_string "$home_detail")")
       ;;
     host)
       outside=$((outside + 1))
@@ -185,22 +250,33 @@ look() {
   done <<<"$processes_text"
 
   while IFS=$'\t' read -r record id kind total free uuid whole name; do
-    [ "$record" = device ] || continue
-    count=$((count + 1))
-    if [ "$total" != - ] && [ "$free" != - ] && ((free * 100 < 80 * total)) &&
-      [ -z "${holds[$id]:-}${holds[$uuid]:-}${holds[$whole]:-}" ]; then
+    [ "$record" = device ] && [ "$total" != - ] && [ "$free" != - ] || continue
+    used=0 text=''
+    [ "$whole" != "$uuid" ] || whole=-
+    for key in "$id" "$uuid" "$whole"; do
+      [ "$key" != - ] || continue
+      text+=${gone[$key]:-}
+      if [ "${explained[$key]:-}" = all ]; then
+        used=$total
+      else
+        used=$((used + ${explained[$key]:-0}))
+      fi
+    done
+    # A fifth may be the driver's; what else nobody living holds was left behind.
+    if (((total - free - used) * 100 > 20 * total)); then
       held=$((held + 1))
-      say look "GPU $id ($name, $uuid): $((total - free)) of $total MiB are held, and no process is seen on it" \
+      say look "GPU $id ($name, $uuid): $((total - free)) of $total MiB are held, and $([ "$used" = 0 ] &&
+        echo "no process is seen on it" || echo "the processes seen on it have $used")$text" \
         event '"gpu"' gpu "$(gpu_json_string "$id")" kind "\"$kind\"" total_mib "$total" free_mib "$free"
     fi
   done <<<"$devices_text"
 
-  text="$count GPUs; processes: $in_pods in pods, $outside outside, $unclear unclear; $held GPUs held by nobody, $sick unreadable"
+  text="$count GPUs; processes: $in_pods in pods, $in_containers in other containers, $outside outside, $unclear unclear; $held GPUs held by nobody, $sick unreadable or missing"
   if ((outside + unclear + held + sick > 0)); then
     status=78
   fi
   say "$([ "$status" -eq 0 ] && echo ok || echo look)" "$text" event '"summary"' gpus "$count" in_pods "$in_pods" \
-    outside "$outside" unclear "$unclear" held "$held" unreadable "$sick"
+    in_containers "$in_containers" outside "$outside" unclear "$unclear" held "$held" unreadable "$sick"
   return "$status"
 }
 

@@ -1,7 +1,7 @@
 # shellcheck shell=bash
 #
 # Asks the vendors' tools about GPUs; sourced by gpu-health.sh, gpu-monitor.sh and lib.sh, defines functions
-# only. What a tool says is believed only as far as every line of it can be read: a tool that is broken prints
+# and what is asked. What a tool says is believed only as far as every line of it can be read: a tool that is broken prints
 # its error where the numbers should be, or prints nothing, and both once passed for a healthy machine.
 #
 # gpu_devices and gpu_processes print one record a line, fields separated by tabs, `-` for what is not known:
@@ -12,6 +12,9 @@
 #
 # BKGEN_GPU_TOOL_SECONDS (60) is how long a tool may take: the tool of a GPU that fell off the bus hangs.
 # BKGEN_PROC (/proc) is where processes are looked up.
+
+_gpu_nvidia_query=index,uuid,mig.mode.current,memory.total,memory.free,name
+_gpu_nvidia_apps=pid,gpu_uuid,used_memory,process_name
 
 gpu_tool() {
   case "$1" in
@@ -46,6 +49,34 @@ gpu_count() {
     return 1
   fi
   grep -c '^device' <<<"$records" || true
+}
+
+# gpu_commands auto|VENDOR [processes]: prints what would be asked, one command a line, for --dry-run. `auto` is
+# whichever tool is on the path, and all of them where none is.
+gpu_commands() {
+  local vendor=$1
+  if [ "$vendor" = auto ] && ! vendor=$(gpu_vendor auto); then
+    for vendor in nvidia amd intel; do
+      gpu_commands "$vendor" "${2:-}"
+    done
+    return 0
+  fi
+  case "$vendor" in
+  nvidia)
+    printf '+ %s\n' "nvidia-smi --query-gpu=$_gpu_nvidia_query --format=csv,noheader,nounits" \
+      "nvidia-smi -L   # where MIG is on" "nvidia-smi -q -x   # where MIG is on"
+    ;;
+  amd) echo "+ amd-smi metric --mem-usage --json" ;;
+  intel)
+    printf '+ %s\n' "xpu-smi discovery -j" "xpu-smi discovery -d ID -j   # for each GPU" \
+      "xpu-smi stats -d ID -j   # for each GPU"
+    ;;
+  esac
+  [ "${2:-}" != processes ] || case "$vendor" in
+  nvidia) echo "+ nvidia-smi --query-compute-apps=$_gpu_nvidia_apps --format=csv,noheader,nounits" ;;
+  amd) echo "+ amd-smi process --json" ;;
+  intel) echo "+ xpu-smi ps -j" ;;
+  esac
 }
 
 gpu_devices() { "_gpu_${1}_devices"; }
@@ -108,15 +139,22 @@ _gpu_ask() {
   _gpu_answered "$1"
 }
 
-# Reads the report in _gpu_output with gpu_reports.py; prints its lines, or the problem.
+# Reads the report in _gpu_output with gpu_reports.py; prints its lines, or the problem. Its last line says that it
+# came to the end: a python3 that is broken may print nothing and be content.
 _gpu_report() {
   local lines status=0
   if ! command -v python3 >/dev/null 2>&1; then
     _gpu_problem tool "python3 is not on the path; without it this report cannot be read"
     return 1
   fi
-  lines=$(python3 -I -S "$(dirname -- "${BASH_SOURCE[0]}")/gpu_reports.py" "$@" <<<"$_gpu_output") || status=$?
-  printf '%s\n' "$lines"
+  lines=$(python3 -I -S "$(dirname -- "${BASH_SOURCE[0]}")/gpu_reports.py" "$@" <<<"$_gpu_output" 2>/dev/null) ||
+    status=$?
+  if [[ $lines != end && $lines != *$'\n'end ]]; then
+    _gpu_problem tool "python3 could not read the report '$1' to its end (status $status)"
+    return 1
+  fi
+  lines=${lines%end}
+  printf '%s' "$lines"
   return "$status"
 }
 
@@ -126,18 +164,23 @@ _gpu_device() {
   if [[ ! $total =~ ^[0-9]{1,9}$ ]]; then
     _gpu_problem "$id" "total memory cannot be read: '$total'"
     total=-
-  elif [ "$total" -eq 0 ]; then
+  elif ((10#$total == 0)); then
     _gpu_problem "$id" "total memory is 0 MiB"
     total=-
+  else
+    total=$((10#$total)) # a leading zero would be octal
   fi
   if [[ $total == - && $free == - ]]; then
     : # what is free follows from the total, which has been told
   elif [[ ! $free =~ ^[0-9]{1,9}$ ]]; then
     _gpu_problem "$id" "free memory cannot be read: '$free'"
     free=-
-  elif [ "$total" != - ] && [ "$free" -gt "$total" ]; then
-    _gpu_problem "$id" "$free MiB free of $total MiB is impossible"
-    free=-
+  else
+    free=$((10#$free))
+    if [ "$total" != - ] && [ "$free" -gt "$total" ]; then
+      _gpu_problem "$id" "$free MiB free of $total MiB is impossible"
+      free=-
+    fi
   fi
   printf 'device\t%s\t%s\t%s\t%s\t%s\t%s\t%s\n' \
     "$id" "$kind" "$total" "$free" "$uuid" "$whole" "$(_gpu_clean "$name")"
@@ -146,9 +189,9 @@ _gpu_device() {
 # ------------------------------------------------------------------------------------------------- NVIDIA
 
 _gpu_nvidia_devices() {
-  local line id uuid mig total free name sliced=() query='index,uuid,mig.mode.current,memory.total,memory.free,name'
+  local line id uuid mig total free name sliced=()
   local -A listed=()
-  _gpu_run nvidia-smi "--query-gpu=$query" --format=csv,noheader,nounits
+  _gpu_run nvidia-smi "--query-gpu=$_gpu_nvidia_query" --format=csv,noheader,nounits
   # The tool's way of saying zero: some versions end with status 6, some with 0.
   if [[ $_gpu_status == [06] && $_gpu_output =~ ^[[:space:]]*'No devices were found'[[:space:]]*$ ]]; then
     return 0
@@ -156,7 +199,7 @@ _gpu_nvidia_devices() {
   _gpu_answered nvidia-smi || return 0
   while IFS= read -r line; do
     [[ $line =~ [^[:space:]] ]] || continue
-    if [[ ! $line =~ ^([0-9]+),\ (GPU-[0-9A-Za-z-]+),\ ([^,]+),\ ([^,]+),\ ([^,]+),\ (.+)$ ]]; then
+    if [[ ! $line =~ ^(0|[1-9][0-9]{0,8}),\ (GPU-[0-9A-Za-z-]+),\ ([^,]+),\ ([^,]+),\ ([^,]+),\ (.+)$ ]]; then
       _gpu_problem tool "nvidia-smi printed a line that cannot be read: $line"
       continue
     fi
@@ -225,7 +268,7 @@ _gpu_nvidia_slices() {
 
 _gpu_nvidia_processes() {
   local line pid uuid used name
-  _gpu_run nvidia-smi --query-compute-apps=pid,gpu_uuid,used_memory,process_name --format=csv,noheader,nounits
+  _gpu_run nvidia-smi "--query-compute-apps=$_gpu_nvidia_apps" --format=csv,noheader,nounits
   # No process at all is an empty answer here, or a sentence, depending on the version.
   if [[ $_gpu_status == 0 && $_gpu_output =~ ^[[:space:]]*('No running processes found')?[[:space:]]*$ ]]; then
     return 0
@@ -233,12 +276,16 @@ _gpu_nvidia_processes() {
   _gpu_answered nvidia-smi || return 0
   while IFS= read -r line; do
     [[ $line =~ [^[:space:]] ]] || continue
-    if [[ ! $line =~ ^([0-9]+),\ (GPU-[0-9A-Za-z-]+|MIG-[0-9A-Za-z/-]+),\ ([^,]+),\ (.*)$ ]]; then
+    if [[ ! $line =~ ^([1-9][0-9]{0,8}),\ (GPU-[0-9A-Za-z-]+|MIG-[0-9A-Za-z/-]+),\ ([^,]+),\ (.*)$ ]]; then
       _gpu_problem tool "nvidia-smi printed a line that cannot be read: $line"
       continue
     fi
     pid=${BASH_REMATCH[1]} uuid=${BASH_REMATCH[2]} used=${BASH_REMATCH[3]} name=${BASH_REMATCH[4]}
-    [[ $used =~ ^[0-9]+$ ]] || used=-
+    if [[ $used =~ ^[0-9]{1,9}$ ]]; then
+      used=$((10#$used))
+    else
+      used=-
+    fi
     printf 'process\t%s\t%s\t%s\t%s\n' "$uuid" "$pid" "$used" "$(_gpu_clean "$name")"
   done <<<"$_gpu_output"
 }

@@ -10,7 +10,8 @@
     intel-processes  xpu-smi ps -j                      process  GPU  PID  USED  NAME
 
 Fields are separated by tabs; memory is in MiB; a value that is no number comes out as it was written, so that
-the caller can show it. `problem tool TEXT` is a report that cannot be read. Needs the standard library only.
+the caller can show it. `problem tool TEXT` is a report that cannot be read. The
+last line is `end`. Needs the standard library only.
 """
 
 from __future__ import annotations
@@ -44,10 +45,10 @@ def mib(value: object, unit: str = "MB") -> int | None:
     if isinstance(value, bool) or unit.upper() not in UNITS:
         return None
     if isinstance(value, str):
-        if not (value.isascii() and value.isdigit()):
+        if not re.fullmatch("[0-9]{1,18}", value):
             return None
         value = int(value)
-    if not isinstance(value, (int, float)) or not math.isfinite(value) or value < 0:
+    if not isinstance(value, (int, float)) or abs(value) > 1e18 or not math.isfinite(value) or value < 0:
         return None
     return int(value * UNITS[unit.upper()])
 
@@ -69,7 +70,7 @@ def document(text: str) -> Any:
         del lines[0]
     try:
         return json.loads("\n".join(lines))
-    except ValueError:
+    except (ValueError, RecursionError):
         raise UnreadableError(f"what is not JSON: {lines[0] if lines else 'nothing'}") from None
 
 
@@ -87,9 +88,9 @@ def entries(found: object, *keys: str) -> list[dict[str, Any]]:
 def index(entry: dict[str, Any], key: str) -> int:
     """A device's or a process's number."""
     value = entry.get(key)
-    if isinstance(value, str) and value.isascii() and value.isdigit():
+    if isinstance(value, str) and re.fullmatch("[0-9]{1,9}", value):
         value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+    if isinstance(value, bool) or not isinstance(value, int) or not 0 <= value < 10**9:
         raise UnreadableError(f"an entry whose '{key}' is no number: {raw(value)}")
     return value
 
@@ -144,9 +145,14 @@ def amd_processes(text: str) -> Iterator[tuple[object, ...]]:
 
 def intel_devices(text: str) -> Iterator[tuple[object, ...]]:
     """Every GPU's number and name."""
+    seen = set()
     for entry in entries(document(text), "device_list"):
         if str(entry.get("device_type", "GPU")) == "GPU":
-            yield "device", index(entry, "device_id"), entry.get("device_name", "Intel GPU")
+            number = index(entry, "device_id")
+            if number in seen:
+                raise UnreadableError(f"GPU {number} twice")
+            seen.add(number)
+            yield "device", number, entry.get("device_name", "Intel GPU")
 
 
 def intel_total(text: str) -> Iterator[tuple[object, ...]]:
@@ -205,8 +211,11 @@ def main(arguments: list[str]) -> int:
         records = list(read(sys.stdin.buffer.read().decode(errors="replace")))
     except UnreadableError as error:
         records = [("problem", "tool", f"{tool} printed {error}")]
+    except (ValueError, TypeError, AttributeError, ArithmeticError, RecursionError) as error:
+        records = [("problem", "tool", f"{tool} printed what no report looks like ({type(error).__name__})")]
     for record in records:
         sys.stdout.write("\t".join(clean(field) for field in record) + "\n")
+    sys.stdout.write("end\n")
     return int(bool(records) and records[0][0] == "problem")
 
 

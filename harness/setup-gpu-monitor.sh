@@ -6,11 +6,15 @@ set -euo pipefail
 usage() {
   cat <<'TEXT'
 usage: setup-gpu-monitor.sh [--dry-run] [--uninstall] [--scheduler auto|systemd|cron] [--json]
+                            [--vendor auto|nvidia|amd|intel] [--gpus N]
 
   --dry-run      print what would be done, do nothing; needs no root
   --uninstall    remove what was set up; the log stays
   --scheduler    default auto: systemd where it runs, else cron
   --json         have the log written as JSON lines
+  --vendor V     whose tool is asked; to be named where tools of several vendors are installed
+                 (default: $BKGEN_GPU_VENDOR, else auto)
+  --gpus N       how many GPUs this host has: fewer or more need a look (default: at least 1)
   --help         print this
 
 Installs /usr/local/lib/bkgen/gpu-monitor.sh and either bkgen-gpu-monitor.timer or
@@ -37,15 +41,19 @@ fail() {
   exit 1
 }
 
-dry_run=0 uninstall=0 scheduler=auto json=''
+dry_run=0 uninstall=0 scheduler=auto json='' vendor=${BKGEN_GPU_VENDOR:-auto} gpus=''
 while [ "$#" -gt 0 ]; do
   case "$1" in
   --dry-run) dry_run=1 ;;
   --uninstall) uninstall=1 ;;
   --json) json=' --json' ;;
-  --scheduler)
-    [ "$#" -ge 2 ] || wrong "--scheduler needs a value"
-    scheduler=$2
+  --scheduler | --vendor | --gpus)
+    [ "$#" -ge 2 ] && [ -n "$2" ] || wrong "$1 needs a value"
+    case "$1" in
+    --scheduler) scheduler=$2 ;;
+    --vendor) vendor=$2 ;;
+    --gpus) gpus=$2 ;;
+    esac
     shift
     ;;
   -h | --help)
@@ -56,6 +64,8 @@ while [ "$#" -gt 0 ]; do
   esac
   shift
 done
+[[ $vendor =~ ^(auto|nvidia|amd|intel)$ ]] || wrong "--vendor is auto, nvidia, amd or intel, not '$vendor'"
+[[ $gpus =~ ^(0|[1-9][0-9]{0,3})?$ ]] || wrong "--gpus takes a whole number, not '$gpus'"
 
 here=$(cd -- "$(dirname -- "${BASH_SOURCE[0]}")" && pwd)
 root=${BKGEN_ROOT:-}
@@ -66,6 +76,8 @@ timer=/etc/systemd/system/bkgen-gpu-monitor.timer
 cron=/etc/cron.d/bkgen-gpu-monitor
 scripts=(gpu-monitor.sh gpu-query.sh gpu_reports.py)
 command="$library/gpu-monitor.sh --once$json --log $log_file"
+[ "$vendor" = auto ] || command+=" --vendor $vendor"
+[ -z "$gpus" ] || command+=" --gpus $gpus"
 
 if [ "$dry_run" = 0 ] && [ "$(id -u)" -ne 0 ]; then
   fail "needs root, for the timer and to see other users' processes" \

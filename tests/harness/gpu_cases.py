@@ -147,6 +147,17 @@ NVIDIA_CASES = {
     "one GPU twice": Case(
         "2", nvidia(row(0) * 2), ["nvidia-smi lists GPU 0 twice", "1 GPUs are seen, 2 asked for"], [80900]
     ),
+    "leading zeros, which are octal to a shell": Case("1", nvidia(row(0, "080900", "081559")), [], [80900]),
+    "leading zeros of a GPU in use": Case(
+        "1",
+        nvidia(row(0, "00800", "081559")),
+        [f"GPU 0 ({H100}, GPU-0000): 0 % of 81559 MiB is free, at least 80 % is needed; {NOBODY}"],
+        [800],
+    ),
+    "zeros only": Case("1", nvidia(row(0, "000", "0000")), ["GPU 0: total memory is 0 MiB"], [0]),
+    "a GPU whose number has a leading zero": Case(
+        "1", nvidia("0" + row(9)), [unreadable(f"09, GPU-0009, Disabled, 81559, 80900, {H100}")]
+    ),
     "half a line": Case("1", nvidia("0, GPU-0000, Disabled, 8"), [unreadable("0, GPU-0000, Disabled, 8")]),
     "a corrupt infoROM, told after the numbers": Case(
         "1",
@@ -360,6 +371,35 @@ AMD_CASES = {
     "an AMD GPU without a number": amd_case(
         "1", [{"mem_usage": {}}], ["amd-smi printed an entry whose 'gpu' is no number: absent"], []
     ),
+    "JSON that is too deep": amd_case(
+        "1", "[" * 100000, [("amd-smi printed what is not JSON: " + "[" * 200)[:200]], []
+    ),
+    "a number of 5,000 digits": amd_case(
+        "1",
+        '[{"gpu": 0, "mem_usage": {"total_vram": {"value": ' + "9" * 5000 + "}}}]",
+        [
+            (
+                'amd-smi printed what is not JSON: [{"gpu": 0, "mem_usage": {"total_vram": {"value": '
+                + "9" * 200
+            )[:200]
+        ],
+        [],
+    ),
+    "5,000 digits as text": amd_case(
+        "1",
+        amd((0, "9" * 5000, 1)),
+        [f"GPU 0: total memory cannot be read: '{'9' * 200}'"],
+        [None],
+    ),
+    "a number that no GPU has": amd_case(
+        "1", amd((0, 10**30, 1)), [f"GPU 0: total memory cannot be read: '{10**30} MB'"], [None]
+    ),
+    "text where an object should be": amd_case(
+        "1",
+        [{"gpu": 0, "mem_usage": {"total_vram": {"value": 1, "unit": ["MB"]}, "used_vram": None}}],
+        ["GPU 0: total memory cannot be read: '1 ['MB']'", "GPU 0: free memory cannot be read: 'absent'"],
+        [None],
+    ),
     "one AMD GPU twice": amd_case("2", amd((0, 10, 1), (0, 10, 1)), ["amd-smi printed GPU 0 twice"], []),
 }
 
@@ -396,6 +436,15 @@ INTEL_CASES = {
             )
         ],
         [13536],
+    ),
+    "one Intel GPU twice": intel_case(
+        "2",
+        {
+            **intel(MAX, 43),
+            "discovery -j": json.dumps({"device_list": [{"device_id": 0}, {"device_id": "0"}]}),
+        },
+        ["xpu-smi printed GPU 0 twice"],
+        [],
     ),
     "no Intel GPU": intel_case(
         "1", {"discovery -j": '{"device_list": []}'}, ["0 GPUs are seen, 1 asked for"], []

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.bash_tools import HARNESS, environment, path_without, run, stand_in
-from harness.gpu_cases import AMD_CASES, CASES, H100, Case
+from harness.gpu_cases import AMD_CASES, CASES, H100, INTEL_CASES, Case
 from harness.gpu_tools import fake_process, nvidia, row, tool
 
 
@@ -89,6 +89,30 @@ def test_python_is_needed_for_json_and_its_absence_is_sick(tmp_path: Path) -> No
     assert "python3 is not on the path" in done.stderr
 
 
+@pytest.mark.parametrize(
+    "text", ["exit 0", "exit 3", "echo 'device	0	1000	999	x'", "echo; kill -9 $$"]
+)
+def test_a_python_that_cannot_read_the_report_is_sick(text: str, tmp_path: Path) -> None:
+    for name, answers in (
+        ("amd-smi", AMD_CASES["the same under gpu_data"]),
+        ("xpu-smi", INTEL_CASES["a healthy Intel GPU"]),
+    ):
+        tool(tmp_path / "bin", name, answers.answers)
+    stand_in(tmp_path / "bin", "python3", text)
+    for vendor in ("amd", "intel"):
+        for gpus in ("0", "1", "any"):
+            done = check(tmp_path, "--vendor", vendor, "--gpus", gpus)
+            assert done.returncode == 78, (vendor, gpus)
+            assert f"python3 could not read the report '{vendor}-devices' to its end" in done.stderr
+
+
+def test_any_number_of_gpus_can_be_asked_for_in_words(tmp_path: Path) -> None:
+    tool(tmp_path / "bin", "nvidia-smi", nvidia(row(0) + row(1)))
+    assert check(tmp_path, "--gpus", "any").returncode == 0
+    assert check(tmp_path, BKGEN_GPUS="any").returncode == 0
+    assert check(tmp_path, "--gpus", "1", BKGEN_GPUS="any").returncode == 78
+
+
 def test_the_message_names_gpu_process_user_age_and_host(tmp_path: Path) -> None:
     apps = "4242, GPU-0001, 70000, python3\n4243, GPU-0001, [N/A], /usr/bin/a, b\n9, GPU-0000, 1, other\n"
     tool(tmp_path / "bin", "nvidia-smi", nvidia(row(0) + row(1, 10000), apps))
@@ -131,6 +155,7 @@ def test_the_settings_come_from_the_environment_and_options_win(tmp_path: Path) 
         (["--gpus", "-1"], "--gpus takes a whole number, not '-1'"),
         (["--gpus", "01"], "--gpus takes a whole number, not '01'"),
         (["--gpus"], "--gpus needs a value"),
+        (["--gpus", ""], "--gpus takes a whole number or 'any', not ''"),
         (["--min-free", "101"], "--min-free takes 0 to 100"),
         (["--vendor", "nvidea"], "--vendor is auto, nvidia, amd or intel, not 'nvidea'"),
         (["--kill"], "unknown argument '--kill'"),

@@ -52,10 +52,22 @@ CGROUPS = {
         "host",
         "/system.slice/old.service",
     ),
-    "a container of docker's": (
+    "a container of Docker's, v2": (f"0::/system.slice/docker-{'ab' * 32}.scope\n", "container", "ab" * 6),
+    "a container of Docker's, v1": (f"4:memory:/docker/{'cd' * 32}\n", "container", "cd" * 6),
+    "a container of Podman's": (
+        f"0::/machine.slice/libpod-{'ef' * 32}.scope/container\n",
+        "container",
+        "ef" * 6,
+    ),
+    "a name that only looks like Docker's": (
         "0::/system.slice/docker-abc.scope\n",
         "host",
         "/system.slice/docker-abc.scope",
+    ),
+    "a user's own scope that is called like Docker's": (
+        f"0::/user.slice/docker-{'ab' * 32}.scope\n",
+        "host",
+        f"/user.slice/docker-{'ab' * 32}.scope",
     ),
     "the root group": ("0::/\n", "host", None),
     "a user's own group that is called kubepods": (
@@ -99,14 +111,15 @@ def test_a_process_is_told_by_its_control_groups(
         1001,
         90,
     )
-    assert process.get("pod_uid", process.get("cgroup")) == detail
+    assert process.get("pod_uid", process.get("container", process.get("cgroup"))) == detail
     assert summary["event"] == "summary"
-    key = {"pod": "in_pods", "host": "outside", "unknown": "unclear"}[kind]
-    assert {name: summary[name] for name in ("in_pods", "outside", "unclear")} == {
-        "in_pods": 0, "outside": 0, "unclear": 0, key: 1
+    key = {"pod": "in_pods", "container": "in_containers", "host": "outside", "unknown": "unclear"}[kind]
+    assert {name: summary[name] for name in ("in_pods", "in_containers", "outside", "unclear")} == {
+        "in_pods": 0, "in_containers": 0, "outside": 0, "unclear": 0, key: 1
     }  # fmt: skip
-    assert status == (0 if kind == "pod" else 78)
-    assert process["level"] == summary["level"] == ("ok" if kind == "pod" else "look")
+    fine = kind in ("pod", "container")
+    assert status == (0 if fine else 78)
+    assert process["level"] == summary["level"] == ("ok" if fine else "look")
 
 
 def test_the_text_names_everything_a_person_needs(tmp_path: Path) -> None:
@@ -122,7 +135,7 @@ def test_the_text_names_everything_a_person_needs(tmp_path: Path) -> None:
         "pod: /user.slice/user-1001.slice/session-4.scope"
     )
     assert second == f"test-host ok: GPU GPU-0001: pid 7 (python3, uid 0, for 1 s, 10 MiB) is in pod {UID}"
-    assert last.startswith("test-host look: 2 GPUs; processes: 1 in pods, 1 outside, 0 unclear;")
+    assert last.startswith("test-host look: 2 GPUs; processes: 1 in pods, 0 in other containers, 1 outside,")
 
 
 def test_a_process_that_ended_meanwhile_is_nobodys_trouble(tmp_path: Path) -> None:
@@ -130,6 +143,79 @@ def test_a_process_that_ended_meanwhile_is_nobodys_trouble(tmp_path: Path) -> No
     status, lines, _ = monitor(tmp_path)
     assert status == 0
     assert [line["event"] for line in lines] == ["summary"]
+
+
+@pytest.mark.parametrize(
+    ("free", "alive", "text"),
+    [
+        pytest.param(
+            100, 0, "no process is seen on it, pid 4242 (python3), which is gone", id="nobody else is there"
+        ),
+        pytest.param(
+            10,
+            1,
+            "the processes seen on it have 1000, pid 4242 (python3), which is gone",
+            id="another one lives",
+        ),
+    ],
+)
+def test_memory_of_a_process_that_is_gone_needs_a_look(
+    free: int, alive: int, text: str, tmp_path: Path
+) -> None:
+    tool(tmp_path / "bin", "nvidia-smi", nvidia(row(0, free), app(4242) + app(7, 0, 1000) * alive))
+    if alive:
+        fake_process(tmp_path / "proc", 7, "python3", 0, 99999, POD_V2)
+    status, lines, _ = monitor(tmp_path)
+    assert status == 78
+    assert text in str(lines[-2]["text"])
+    assert lines[-1]["held"] == 1
+
+
+def test_memory_of_a_process_that_ended_between_two_answers_is_asked_for_again(tmp_path: Path) -> None:
+    text = f"""case "$*" in
+*--query-gpu=*) if [ -e asked ]; then echo '{row(0).strip()}'; else echo '{row(0, 100).strip()}'; fi ;;
+*--query-compute-apps=*) [ -e asked ] || echo '{app(4242).strip()}'; touch asked ;;
+esac"""
+    stand_in(tmp_path / "bin", "nvidia-smi", text)
+    status, lines, _ = monitor(tmp_path)
+    assert (status, [line["event"] for line in lines]) == (0, ["summary"])
+
+
+@pytest.mark.parametrize(
+    ("rows", "options", "text"),
+    [
+        ((6, "No devices were found\n"), [], "0 GPUs are seen, at least 1 should be"),
+        ("No devices were found\n", ["--gpus", "2"], "0 GPUs are seen, 2 should be"),
+        (row(0), ["--gpus", "2"], "1 GPUs are seen, 2 should be"),
+        (row(0), ["--gpus", "0"], "1 GPUs are seen, 0 should be"),
+        ("No devices were found\n", ["--gpus", "0"], None),
+        (row(0), ["--gpus", "1"], None),
+        (row(0), [], None),
+    ],
+)
+def test_gpus_that_are_no_longer_seen_need_a_look(
+    rows: Answer, options: list[str], text: str | None, tmp_path: Path
+) -> None:
+    tool(tmp_path / "bin", "nvidia-smi", nvidia(rows))
+    status, lines, _ = monitor(tmp_path, *options)
+    assert status == (78 if text else 0)
+    assert [line["text"] for line in lines[:-1]] == ([text] if text else [])
+
+
+def test_a_process_with_an_octal_number_is_not_a_clean_host(tmp_path: Path) -> None:
+    tool(tmp_path / "bin", "nvidia-smi", nvidia(row(0), "0815, GPU-0000, 1, python3\n"))
+    status, lines, _ = monitor(tmp_path)
+    assert status == 75
+    assert "a line that cannot be read: 0815, GPU-0000" in str(lines[0]["text"])
+
+
+@pytest.mark.parametrize("text", ["exit 0", "exit 3", "echo; exit 0"])
+def test_a_python_that_cannot_read_the_report_is_never_a_clean_host(text: str, tmp_path: Path) -> None:
+    tool(tmp_path / "bin", "amd-smi", {"metric": json.dumps(amd((0, 1000, 1))), "process": "[]"})
+    stand_in(tmp_path / "bin", "python3", text)
+    status, lines, _ = monitor(tmp_path)
+    assert status == 75
+    assert "python3 could not read the report 'amd-devices'" in str(lines[0]["text"])
 
 
 def test_memory_that_no_process_holds_needs_a_look(tmp_path: Path) -> None:
@@ -240,17 +326,17 @@ def test_with_a_log_only_what_needs_a_look_is_printed(tmp_path: Path) -> None:
 def test_the_log_is_rotated_by_its_size(tmp_path: Path) -> None:
     tool(tmp_path / "bin", "nvidia-smi", nvidia(row(0)))
     log = tmp_path / "gpu.log"
-    options = ("--log", log, "--max-bytes", "300", "--keep", "2")
+    options = ("--log", log, "--max-bytes", "500", "--keep", "2")
     for number in range(5):
-        log.write_text(f"{number} " + "x" * 400 + "\n")
+        log.write_text(f"{number} " + "x" * 600 + "\n")
         assert monitor(tmp_path, *options)[0] == 0
     assert sorted(path.name for path in tmp_path.glob("gpu.log*")) == ["gpu.log", "gpu.log.1", "gpu.log.2"]
     assert [(tmp_path / f"gpu.log.{n}").read_text()[0] for n in (1, 2)] == ["4", "3"]
     assert len(log.read_text().splitlines()) == 1
     assert monitor(tmp_path, *options)[0] == 0
     assert len(log.read_text().splitlines()) == 2
-    log.write_text("y" * 400)
-    assert monitor(tmp_path, "--log", log, "--max-bytes", "300", "--keep", "0")[0] == 0
+    log.write_text("y" * 600)
+    assert monitor(tmp_path, "--log", log, "--max-bytes", "500", "--keep", "0")[0] == 0
     assert len(log.read_text().splitlines()) == 1
 
 
@@ -279,6 +365,8 @@ def test_without_once_it_looks_again_until_it_is_stopped(tmp_path: Path) -> None
         (["--interval", "0"], "--interval takes seconds, not '0'"),
         (["--keep", "many"], "--keep takes 0 to 99, not 'many'"),
         (["--max-bytes", "1M"], "--max-bytes takes a number of bytes, not '1M'"),
+        (["--gpus", "two"], "--gpus takes a whole number, not 'two'"),
+        (["--gpus", ""], "--gpus needs a value"),
         (["--vendor", "x"], "--vendor is auto, nvidia, amd or intel, not 'x'"),
         (["kill"], "unknown argument 'kill'"),
     ],
@@ -417,6 +505,41 @@ def test_a_dry_run_of_the_removal_does_nothing(tmp_path: Path) -> None:
     done = host.setup("--dry-run", "--uninstall")
     assert "+ systemctl disable --now bkgen-gpu-monitor.timer" in done.stderr
     assert (host.files(), host.took()) == ([*UNITS, *LIBRARY], [])
+
+
+def test_vendor_and_number_of_gpus_are_handed_on(tmp_path: Path) -> None:
+    host = Host(tmp_path)
+    assert host.setup("--vendor", "amd", "--gpus", "8").returncode == 0
+    command = "gpu-monitor.sh --once --log /var/log/bkgen-gpu-monitor.log --vendor amd --gpus 8\n"
+    assert command in (host.root / UNITS[0]).read_text()
+    assert host.setup("--scheduler", "cron", "--vendor", "intel").returncode == 0
+    assert (host.root / CRON).read_text().endswith("bkgen-gpu-monitor.log --vendor intel\n")
+    for options in (["--vendor", "x"], ["--vendor", ""], ["--gpus", "many"]):
+        assert host.setup(*options).returncode == 2
+
+
+@pytest.mark.parametrize("vendor", ["nvidia", "amd", "intel"])
+@pytest.mark.parametrize("script", ["gpu-health.sh", "gpu-monitor.sh"])
+def test_a_dry_run_prints_what_would_be_asked_and_asks_nothing(
+    script: str, vendor: str, tmp_path: Path
+) -> None:
+    name = {"nvidia": "nvidia-smi", "amd": "amd-smi", "intel": "xpu-smi"}[vendor]
+    stand_in(tmp_path / "bin", name, f"touch {tmp_path}/asked; echo '{{}}'")
+    env = environment(tmp_path, tmp_path / "bin")
+    log = ["--log", str(tmp_path / "log")] if script == "gpu-monitor.sh" else []
+    done = run([HARNESS / script, "--dry-run", *log], env, tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "asked").exists()
+    assert not (tmp_path / "log").exists()
+    lines = done.stdout.splitlines()
+    assert all(line.startswith((f"+ {name} ", "+ write ")) for line in lines)
+    needed = {"nvidia": ["gpu=", "apps="], "amd": ["metric", "process"], "intel": ["discovery -j", " ps "]}
+    assert all(any(part in line for line in lines) for part in needed[vendor])
+
+
+def test_a_dry_run_names_the_commands_of_every_vendor_where_no_tool_is(tmp_path: Path) -> None:
+    done = run([HARNESS / "gpu-health.sh", "--dry-run"], environment(tmp_path), tmp_path)
+    assert {line.split()[1] for line in done.stdout.splitlines()} == {"nvidia-smi", "amd-smi", "xpu-smi"}
 
 
 def test_without_root_it_refuses(tmp_path: Path) -> None:
