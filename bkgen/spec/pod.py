@@ -100,7 +100,10 @@ def _no_gpu_fraction(value: object) -> object:
 
 
 class Pod(Spec):
-    """The pod of a step. File-level `pod` is the default; a step's own is merged over it key by key."""
+    """The pod of a step. File-level `pod` is the default; a step's own is merged over it key by key.
+
+    A key is replaced as a whole: a step's `env`, `cpu` or `spec` takes the place of the file's.
+    """
 
     profile: Text | None = None
     """A profile of the settings: the kind of hardware. Absent: `default_profile`."""
