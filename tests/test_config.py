@@ -301,3 +301,67 @@ def test_an_executable_with_a_run_bit_is_told_from_one_without(tmp_path: Path) -
     (tmp_path / "d/b.sh").write_text(RUN.text)
     (tmp_path / "d/b.sh").chmod(0o755)
     assert WorkTree(tmp_path).entries("d") == {"a.sh": "100644", "b.sh": "100755"}
+
+
+# -- where the suites are --------------------------------------------------------------------------------------
+
+IN_BUILDKITE = {
+    "BUILDKITE": "true",
+    "BUILDKITE_BUILD_ID": "b-1",
+    "BUILDKITE_JOB_ID": "j-1",
+    "BUILDKITE_AGENT_ACCESS_TOKEN": "a-token",
+    "BUILDKITE_SOURCE": "ui",
+    "BUILDKITE_BRANCH": "main",
+}
+ELSEWHERE = {**suite("unit", STEP), **suite("deep", STEP, "ci/gpu"), "docs/a.md": "a\n", "alone/b.py": ""}
+
+
+@pytest.mark.parametrize(
+    ("written", "fault", "hint"),
+    [
+        ("k3_test", "there is no directory 'k3_test'", "did you mean 'k3_tests'?"),
+        ("cii/gpu", "there is no directory 'cii/gpu'", "did you mean 'ci/gpu'?"),
+        ("a//b", "there is no directory 'a/b'", "there are suites in k3_tests, ci/gpu"),
+        ("alone", "'alone' holds no suite", "there are suites in k3_tests, ci/gpu"),
+        ("k3_tests/unit", "'k3_tests/unit' is itself a suite", "name the directory above it: k3_tests"),
+    ],
+    ids=["misspelt", "misspelt above", "invented", "without a suite", "itself a suite"],
+)
+@pytest.mark.parametrize("command", [("upload",), ("check",)], ids=["upload", "check"])
+def test_a_tests_dir_without_suites_is_refused_where_suites_lie_elsewhere(
+    cli: Cli, command: tuple[str, ...], written: str, fault: str, hint: str
+) -> None:
+    made = cli.files({**ELSEWHERE, "bkgen.yml": f"tests_dir: {written}\n"})
+    result = cli.run(made.path, *command, environ=IN_BUILDKITE)
+    said = result.out + result.err
+    assert result.code == 1
+    assert f"bkgen.yml:1:12: tests_dir: {fault}" in said
+    assert f"[settings-tests-dir]\n  hint: {hint}\n" in said
+    assert not cli.agent.uploads
+    assert all(body.startswith("error") for body in cli.agent.annotations.values())
+
+
+@pytest.mark.parametrize(
+    ("settings", "place", "found"),
+    [
+        ("tests_dir: ci/gpu\n", "bkgen.yml:1:12: tests_dir", 1),
+        ("", "k3_tests", 0),
+    ],
+    ids=["its place is written", "its place is not written"],
+)
+def test_an_upload_of_no_suite_at_all_is_not_green_without_a_word(
+    cli: Cli, settings: str, place: str, found: int
+) -> None:
+    made = cli.files({"README.md": "a\n", "bkgen.yml": settings or "version: 1\n"})
+    result = cli.run(made.path, "upload", environ=IN_BUILDKITE)
+    assert result.code == 0
+    assert f"{place.split(':')[0]}" in result.err
+    assert "no build runs anything [settings-no-suites]" in result.err
+    (annotation,) = cli.agent.annotations.values()
+    assert annotation.startswith("warning")
+    assert cli.run(made.path, "check", "--strict").code == found
+
+
+def test_a_suite_at_the_root_of_the_tests_is_told_to_move_down(cli: Cli) -> None:
+    made = cli.files({"unit/pipeline.yml": STEP, "unit/run.sh": RUN, "bkgen.yml": "tests_dir: unit\n"})
+    assert "hint: give the suite a directory below it" in cli.run(made.path, "check").out

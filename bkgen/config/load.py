@@ -8,6 +8,7 @@ from pydantic import BaseModel, ValidationError
 
 from bkgen.config.faults import diagnostics
 from bkgen.config.trees import DIRECTORY, KINDS, SYMLINK, Tree, no_file
+from bkgen.config.whereabouts import no_suites, tests_dir_problems
 from bkgen.errors import Diagnostic, Position, UserError
 from bkgen.scalars import described
 from bkgen.spec.references import setting_problems, suite_problems
@@ -58,7 +59,11 @@ def load_configuration(tree: Tree) -> Configuration:
     reading = read_configuration(tree)
     if reading.settings is None or any(problem.severity == "error" for problem in reading.problems):
         raise UserError(reading.problems)
-    return Configuration(reading.settings, reading.settings_source, reading.suites, reading.problems)
+    warnings = reading.problems
+    if not reading.suites and not any(problem.code == "settings-no-suites" for problem in warnings):
+        directory = reading.settings.tests_dir
+        warnings = (*warnings, no_suites(f"there is no suite in {directory}", Position(directory)))
+    return Configuration(reading.settings, reading.settings_source, reading.suites, warnings)
 
 
 def read_configuration(tree: Tree) -> Reading:
@@ -67,6 +72,8 @@ def read_configuration(tree: Tree) -> Reading:
     settings, source = _settings(tree, problems)
     suites, unread = _suites(tree, settings.tests_dir if settings else TESTS_DIRECTORY, problems)
     if settings:
+        found = bool(suites or unread)
+        problems += tests_dir_problems(tree, settings.tests_dir, source, found=found)
         problems += setting_problems(settings, source)
         for suite in suites:
             problems += suite_problems(suite, settings)

@@ -170,6 +170,18 @@ SPEC: tuple[Code, ...] = (
         "Above 80 %, a slow node ends a healthy job.",
     ),
     error(
+        "settings-tests-dir",
+        "Not the directory of the suites",
+        "`tests_dir` is written, and is missing, holds no suite, or is itself one, while suites lie "
+        "elsewhere: every build would be green and run nothing.",
+    ),
+    warning(
+        "settings-no-suites",
+        "A repository without a suite",
+        "Its builds run nothing. `check` says so where `tests_dir` is written; `upload`, `plan` and `render` "
+        "always.",
+    ),
+    error(
         "suite-name",
         "Not a name for a suite",
         "Letters, digits, `_`, `.` and `-`, sixty at most. A directory that is no suite begins with `_`.",
