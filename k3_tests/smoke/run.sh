@@ -21,6 +21,7 @@ TEXT
 }
 
 GPUS='' SHM_MIB=''
+DEVICES=${BKGEN_DEV:-/dev}
 DIRECTORIES=() HOSTS=()
 BAD=0
 
@@ -45,7 +46,7 @@ read_arguments() {
 
 take_option() {
   case $1 in
-  --gpus | --shm-mib) [[ $2 =~ ^[0-9]+$ ]] || wrong_usage "$1 takes a whole number, not '$2'" ;;&
+  --gpus | --shm-mib) [[ $2 =~ ^[0-9]{1,9}$ ]] || wrong_usage "$1 takes a whole number, not '$2'" ;;&
   --gpus) GPUS=$2 ;;
   --shm-mib) SHM_MIB=$2 ;;
   --writable) DIRECTORIES+=("$2") ;;
@@ -64,42 +65,57 @@ verdict() {
   [ "$2" = ok ] || BAD=1
 }
 
-# Prints how many GPUs the first vendor's tool on the path lists; fails when it cannot tell.
+# Prints how many GPUs the first vendor's tool on the path lists; fails when it cannot tell, or not all.
 visible_gpus() {
-  local listing
+  local listing status=0
   if command -v nvidia-smi >/dev/null; then
-    listing=$(nvidia-smi -L 2>&1) || listing=
-    count_lines '^GPU [0-9]+: |^No devices' '^[[:space:]]+MIG ' "$listing"
+    listing=$(nvidia-smi -L 2>&1) || status=$?
+    # Some versions end with 6 where there is no device.
+    if [[ $status == [06] && $listing =~ ^[[:space:]]*'No devices'[a-z' ']*\.?[[:space:]]*$ ]]; then
+      echo 0
+      return
+    fi
+    [ "$status" = 0 ] || return 1
+    count_lines '^GPU [0-9]+: .*\(UUID: ' '^[[:space:]]+MIG .*\(UUID: ' '^$' "$listing"
   elif command -v amd-smi >/dev/null; then
-    listing=$(amd-smi list 2>&1) || listing=
-    count_lines '^GPU: [0-9]+' '' "$listing"
+    listing=$(amd-smi list 2>&1) || return 1
+    count_lines '^GPU: [0-9]+' '^$' '^[[:space:]]+[A-Z_]+: ' "$listing"
   else
-    find /dev/dri -name 'renderD*' 2>/dev/null | wc -l
+    find "$DEVICES/dri" -name 'renderD*' 2>/dev/null | wc -l
   fi
 }
 
-# count_lines GPU SLICE LISTING: slices count in their GPU's place; a listing without either is unknown.
+# count_lines GPU SLICE DETAIL LISTING: slices count in their GPU's place. A line that is neither, nor a detail, is
+# an error of the tool's, whatever its status: then the number is unknown.
 count_lines() {
-  local counted=$1
-  grep -qE "$1" <<<"$3" || return 1
-  if [ -n "$2" ] && grep -qE "$2" <<<"$3"; then
-    counted=$2
-  fi
-  grep -vE '^No devices' <<<"$3" | grep -cE "$counted" || true
+  awk -v gpu="${1//\\/\\\\}" -v slice="${2//\\/\\\\}" -v detail="$3" '
+    /^[[:space:]]*$/ { next }
+    $0 ~ gpu { whole = 1; count++; next }
+    count && $0 ~ slice { if (whole) whole = 0; else count++; next }
+    count && $0 ~ detail { next }
+    { unknown = 1 }
+    END { if (unknown || !count) exit 1; print count }' <<<"$4"
+}
+
+# Whether the container was handed the device of any GPU.
+has_device() {
+  local found
+  found=$(find "$DEVICES" -maxdepth 2 \( -name 'nvidia[0-9]*' -o -name kfd -o -path '*/dri/renderD*' \) 2>/dev/null) || true
+  [ -n "$found" ]
 }
 
 check_gpus() {
   local seen
   if seen=$(visible_gpus); then
     :
-  elif [ "$GPUS" = 0 ]; then
+  elif [ "$GPUS" = 0 ] && ! has_device; then
     # Without a device the vendor's tool cannot start; that is what was asked for.
     seen=0
   else
     verdict gpus BAD "asked for $GPUS, but the GPUs cannot be listed"
     return
   fi
-  if [ "$seen" = "$GPUS" ]; then
+  if [ "$seen" -eq "$((10#$GPUS))" ]; then
     verdict gpus ok "$seen visible, as asked for"
   else
     verdict gpus BAD "$seen visible, $GPUS asked for"
@@ -109,7 +125,7 @@ check_gpus() {
 check_shm() {
   local size
   size=$(df --block-size=1M --output=size /dev/shm 2>/dev/null | tail -n 1 | tr -d ' ') || size=
-  if [[ $size =~ ^[0-9]+$ ]] && [ "$size" -ge "$SHM_MIB" ]; then
+  if [[ $size =~ ^[0-9]+$ ]] && [ "$size" -ge "$((10#$SHM_MIB))" ]; then
     verdict shm ok "$size MiB"
   else
     verdict shm BAD "${size:-no} MiB, $SHM_MIB MiB asked for"
