@@ -9,6 +9,7 @@ import pytest
 
 from bkgen.cli.commands import bkgen
 from bkrun import THREE, Cli, suite
+from gitrepo import Link
 
 
 @pytest.mark.parametrize("width", [80, 100])
@@ -57,3 +58,35 @@ def test_a_base_that_is_no_commit_is_a_slip_on_a_laptop_and_a_doubt_in_buildkite
     job = cli.run(made.checkout.path, "plan", "--base", "nowhere", "--source", "webhook")
     assert job.code == 0, job.err
     assert "'nowhere' names no commit here" in job.out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["plan", "--as-case", "--json"], "--as-case prints YAML"),
+        (["upload", "--json"], "--json says how --dry-run prints"),
+        (["render", "alpha", "--base", "nope"], "--base decides nothing here"),
+        (["render", "alpha", "--changed", "src/core.py"], "--changed decides nothing here"),
+        (["plan", "--changed", "src/"], "--changed 'src/' is a directory"),
+        (["plan", "--changed", "src"], "for all that git knows below it: --changed $(git ls-files src)"),
+        (["plan", "--changed", "gone/"], "--changed 'gone/' is a directory"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_a_flag_that_could_not_count_is_refused_with_a_hint(
+    cli: Cli, arguments: list[str], said: str
+) -> None:
+    result = cli.run(cli.files(THREE).path, *arguments)
+    assert (result.code, result.out) == (2, "")
+    assert said in result.err
+    assert "\n  hint: " in result.err
+    assert cli.agent.calls == []
+
+
+def test_a_link_and_a_submodule_are_changed_files_though_they_look_like_directories(cli: Cli) -> None:
+    made = cli.files({**THREE, "vendor/lib/x.c": "x\n", "link": Link("src")}).path
+    (made / "vendor/lib/.git").write_text("gitdir: ../../.git/modules/lib\n")
+    shown = cli.run(made, "plan", "--json", "--changed", "vendor/lib", "link")
+    assert shown.code == 0, shown.err
+    assert [file["path"] for file in shown.json()["changes"]["files"]] == ["vendor/lib", "link"]
+    assert shown.json()["totals"]["suites"] == 1

@@ -114,6 +114,16 @@ def test_a_fork_that_changes_its_own_files_gets_the_bytes_of_the_base(
     assert result.out == base.out
 
 
+def test_a_forks_build_renders_the_pod_of_the_base(cli: Cli, usual: PullRequest, tmp_path: Path) -> None:
+    made = with_change(usual, tmp_path, EVIL["privileged pods"])
+    result = build(cli, made, "render", "gamma", "--json")
+    assert result.code == 0, result.err
+    assert "those of the base commit" in result.err
+    assert result.out == cli.run(made.upstream.path, "render", "gamma", "--json").out
+    away = build(cli, made, "render", "gamma", BUILDKITE_PULL_REQUEST_BASE_BRANCH="gone")
+    assert (away.code, away.out) == (75, "")
+
+
 def test_the_same_change_by_a_member_is_rendered(cli: Cli, usual: PullRequest, tmp_path: Path) -> None:
     made = with_change(usual, tmp_path, {"k3_tests/gamma/pipeline.yml": pod("privileged: true")})
     environ = pull_request_environ(made)
@@ -204,6 +214,7 @@ NOT_FOR_FORKS = {
         "spec: {containers: [{name: container-0, securityContext: {capabilities: {add: [SYS_ADMIN]}}}]}"
     ),
     "native": "steps: [{command: ./run.sh, secrets: [DEPLOY_KEY]}]\n",
+    "account": pod("service_account: ci-deploy"),
 }
 REFUSALS = {
     "privileged": "may not have a privileged container",
@@ -213,6 +224,7 @@ REFUSALS = {
     "network": "may not have hostNetwork",
     "strong": "may not have the capability SYS_ADMIN",
     "native": "may not use secrets",
+    "account": "may not have another service account",
 }
 
 

@@ -127,8 +127,10 @@ def test_the_flag_names_a_cadence_as_the_variable_does(cli: Cli, made: Checkout)
     result = cli.run(made.path, "plan", "--json", "--changed", "docs/x.py", "--cadence", "weekly")
     assert result.json()["policy"]["cadence"] == "weekly"
     refused = cli.run(made.path, "plan", "--changed", "docs/x.py", "--cadence", "weakly")
-    assert refused.code == 1
+    assert refused.code == 2
+    assert "--cadence 'weakly' is no cadence that bkgen.yml declares" in refused.err
     assert "did you mean 'weekly'?" in refused.err
+    assert cli.run(made.path, "render", "quick", "--cadence", "weakly").code == 2
 
 
 @pytest.mark.slow

@@ -81,6 +81,32 @@ def test_green_checks_let_the_upload_through(cli: Cli, server: GitHubServer, mad
     assert all(headers["authorization"] == f"Bearer {TOKEN}" for _, headers in server.requests)
 
 
+@pytest.mark.parametrize(
+    ("given", "names"),
+    [
+        ("lint,types", ["lint", "types"]),
+        ("build (3.11, cuda),lint", ["build (3.11, cuda)", "lint"]),
+        ("test (3.11,cuda)", ["test (3.11,cuda)"]),
+        ("Format, lint", ["Format, lint"]),
+    ],
+)
+def test_a_comma_separates_checks_unless_it_belongs_to_a_name(
+    server: GitHubServer, made: PullRequest, given: str, names: list[str]
+) -> None:
+    server.polls = [[run(name) for name in names]]
+    assert waited(server, made, given).endswith("; ".join(f"{name}: green" for name in names))
+
+
+def test_a_second_word_that_is_no_suite_is_told_how_checks_are_named(
+    cli: Cli, server: GitHubServer, made: PullRequest
+) -> None:
+    result = upload(cli, server, made, *LINT, "types")
+    assert result.code == 2
+    assert "no suite is called 'types'" in result.err
+    assert "--wait-for-checks takes one word, so write A,B or repeat it" in result.err
+    assert "--wait-for-checks" not in upload(cli, server, made, "types").err
+
+
 def test_pending_checks_are_waited_for_until_they_are_green(server: GitHubServer, made: PullRequest) -> None:
     server.polls = [[], [run("lint", None)], [run("lint")]]
     _, *told = waited(server, made).splitlines()

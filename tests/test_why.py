@@ -340,7 +340,7 @@ def test_a_label_that_selects_nothing_is_a_warning_beside_the_product(cli: Cli, 
 
 def test_the_same_for_programs(cli: Cli, root: Path) -> None:
     found = why(cli, root, "unit/slow", "--changed", "src/core.py", *MP, "--json").json()
-    assert found["name"] == "unit/slow"
+    assert (found["name"], found["suite"], found["key"]) == ("unit/slow", "unit", "slow")
     assert found["decided_by"] == "rules"
     assert found["decision"]["verdict"] == "SKIP"
     assert found["decision"]["place"] == {

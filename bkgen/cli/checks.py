@@ -10,15 +10,19 @@ from bkgen.cli.facts import here
 from bkgen.errors import UsageError, UserError
 from bkgen.github import GitHub, Patience, wait
 
+_SEPARATOR = r",(?!\s|[^()]*\))"
+"""Many a check's name holds a comma: in the brackets of a matrix job, or with a blank behind it."""
+
 
 def wait_for_checks(
     build: Build, checks: tuple[str, ...], environ: Mapping[str, str], say: Callable[[str], None]
 ) -> None:
     """Returns when the named checks of the head commit are green on GitHub.
 
-    UserError for a failed check, EnvironmentFailure when the time is up or GitHub cannot be reached.
+    `checks` as the flag takes them: one name each, or several with commas between them. UserError for a
+    failed check, EnvironmentFailure when the time is up or GitHub cannot be reached.
     """
-    names = list(dict.fromkeys(name.strip() for name in checks))
+    names = list(dict.fromkeys(name.strip() for given in checks for name in re.split(_SEPARATOR, given)))
     if not all(names):
         raise UsageError("--wait-for-checks has an empty name", "name a check, as GitHub calls it")
     _refuse_own(names, environ)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import click
 
 from bkgen.build import SOURCES
 from bkgen.cli.facts import Flags, build_from, find_root, here, offline_workspace
+from bkgen.errors import UsageError
 
 Function = Callable[..., Any]
 
@@ -42,7 +44,7 @@ def bkgen() -> None:
     """One Buildkite pipeline from a folder of GPU test directories: what changed decides what runs."""
 
 
-def build_options(function: Function) -> Function:
+def fact_options(function: Function) -> Function:
     """The flags that set a fact of the build; for trying things out on a laptop."""
     options = [
         click.option(
@@ -51,19 +53,32 @@ def build_options(function: Function) -> Function:
         click.option("--source", type=click.Choice(SOURCES), help="What started the build."),
         click.option("--cadence", metavar="NAME", help="The cadence, as BKGEN_CADENCE names it."),
         click.option("--branch", metavar="NAME", help="The branch that is built."),
-        click.option("--base", metavar="REV", help="Compare with REV instead of the default branch."),
-        click.option(
-            "--changed",
-            multiple=True,
-            metavar="FILE…",
-            # The shell completes files that are there; what is asked about may be gone.
-            type=click.Path(),
-            help="These files changed; git is not asked.",
-        ),
     ]
     for option in reversed(options):
         function = option(function)
     return function
+
+
+def change_options(function: Function, *, hidden: bool = False) -> Function:
+    """The flags that say what changed; hidden where they are known only to be refused with a reason."""
+    base = click.option(
+        "--base", metavar="REV", hidden=hidden, help="Compare with REV instead of the default branch."
+    )
+    changed = click.option(
+        "--changed",
+        multiple=True,
+        metavar="FILE…",
+        hidden=hidden,
+        # The shell completes files that are there; what is asked about may be gone.
+        type=click.Path(),
+        help="These files changed; git is not asked.",
+    )
+    return base(changed(function))
+
+
+def build_options(function: Function) -> Function:
+    """All the flags that set what a decision rests on."""
+    return fact_options(change_options(function))
 
 
 def complete_suites(_context: click.Context, _parameter: click.Parameter, incomplete: str) -> list[str]:
@@ -95,13 +110,15 @@ suites_argument = click.argument(
 @click.option(
     "--wait-for-checks",
     multiple=True,
-    metavar="NAME",
-    help="Hold the upload back until this GitHub check is green.",
+    metavar="NAME,…",
+    help="Hold the upload back until these GitHub checks are green; for more, write it again.",
 )
 def upload(
     suites: tuple[str, ...], dry_run: bool, as_json: bool, wait_for_checks: tuple[str, ...], **flags: Any
 ) -> None:
     """The upload step: decide, generate, upload, annotate. Names narrow it to these suites."""
+    if as_json and not dry_run:
+        raise UsageError("--json says how --dry-run prints", "add --dry-run, or leave --json out")
     from bkgen.cli.uploading import run_upload
 
     run_upload(Flags(**flags), suites, dry_run=dry_run, as_json=as_json, checks=wait_for_checks)
@@ -109,14 +126,19 @@ def upload(
 
 @bkgen.command()
 @click.argument("suites", nargs=-1, required=True, metavar="SUITE[/STEP]…", shell_complete=complete_suites)
-@build_options
+@fact_options
+@partial(change_options, hidden=True)
 @click.option("--json", "as_json", is_flag=True, help="The document as it would be uploaded, as JSON.")
 @click.option("--pods", is_flag=True, help="Kubernetes Pod manifests instead, for kubectl apply -f -.")
 def render(suites: tuple[str, ...], as_json: bool, pods: bool, **flags: Any) -> None:
-    """The pipeline of these suites as it would be uploaded, whatever changed. Needs no network or cluster."""
+    """The pipeline of these suites as it would be uploaded, whatever changed. Needs no network or cluster.
+
+    Only in the build of a fork's pull request is git asked, for the base's settings and suites.
+    """
     from bkgen.cli.rendering import run_render
 
-    run_render(build_from(Flags(**flags), os.environ), suites, as_json=as_json, pods=pods)
+    given = Flags(**flags)
+    run_render(build_from(given, os.environ), given, suites, as_json=as_json, pods=pods)
 
 
 @bkgen.command()
@@ -130,6 +152,8 @@ def plan(suites: tuple[str, ...], as_json: bool, as_case: bool, **flags: Any) ->
     """A table of all suites: what would run, why, and what it costs."""
     from bkgen.cli.planning import run_plan, run_plan_as_case
 
+    if as_json and as_case:
+        raise UsageError("--as-case prints YAML for paths.test.yml, and --json the plan", "keep one of them")
     build = build_from(Flags(**flags), os.environ)
     if as_case:
         run_plan_as_case(build, Flags(**flags), suites)

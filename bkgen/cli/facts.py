@@ -1,15 +1,17 @@
 """From flags, environment, git and files to the values that generation takes."""
 
 import os
+import shlex
 from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple, cast
 
 from bkgen.build import Build, Source
-from bkgen.changes import ChangedFile, Changes, ChangeSet, UnknownChanges, printable
+from bkgen.changes import SUBMODULE, ChangedFile, Changes, ChangeSet, UnknownChanges, printable
 from bkgen.config.load import SETTINGS_FILE, Configuration, load_configuration, load_settings
 from bkgen.config.trees import CommitTree, Tree, WorkTree
-from bkgen.errors import EnvironmentFailure, UsageError, UserError
+from bkgen.decide.policy import REGULAR
+from bkgen.errors import EnvironmentFailure, UsageError, UserError, did_you_mean
 from bkgen.spec.settings import Settings
 
 if TYPE_CHECKING:
@@ -86,10 +88,46 @@ def offline_workspace(root: Path) -> tuple[Tree, Configuration]:
     return tree, load_configuration(tree)
 
 
+def named_workspace(
+    build: Build, flags: Flags, environ: Mapping[str, str]
+) -> tuple[Configuration, str | None]:
+    """The configuration alone, and the commit it is read from where the build is a fork's.
+
+    For what is shown whatever changed: outside a fork's build git is not asked. UserError, UsageError for
+    an unknown `--cadence`, EnvironmentFailure where a fork's base is not known.
+    """
+    directory = here()
+    commit = None
+    if build.is_fork:
+        from bkgen.git import Repository
+
+        repository = Repository.open(directory, environ=environ)
+        _, configuration, commit = _fork_configuration(repository, build, WorkTree(repository.root))
+    else:
+        _, configuration = offline_workspace(find_root(directory))
+    _refuse_cadence(flags, configuration.settings)
+    return configuration, commit
+
+
 def workspace(
     build: Build, flags: Flags, environ: Mapping[str, str], say_progress: object = None
 ) -> Workspace:
-    """Configuration and changes of `build`. UserError, EnvironmentFailure."""
+    """Configuration and changes of `build`. UserError, UsageError for wrong flags, EnvironmentFailure."""
+    space = _workspace(build, flags, environ, say_progress)
+    _refuse_cadence(flags, space.configuration.settings)
+    return space
+
+
+def _refuse_cadence(flags: Flags, settings: Settings) -> None:
+    known = {REGULAR, *settings.policy.cadences}
+    if flags.cadence is not None and flags.cadence not in known:
+        raise UsageError(
+            f"--cadence '{printable(flags.cadence)}' is no cadence that {SETTINGS_FILE} declares",
+            did_you_mean(flags.cadence, known, what="declared"),
+        )
+
+
+def _workspace(build: Build, flags: Flags, environ: Mapping[str, str], say_progress: object) -> Workspace:
     directory = here()
     if flags.changed and not build.is_fork:
         root = find_root(directory)
@@ -177,10 +215,24 @@ def _below_root(path: str, root: Path, directory: Path) -> str:
     return below
 
 
+def _listed(path: str, root: Path, directory: Path) -> ChangedFile:
+    below = _below_root(path, root, directory)
+    place = root / below
+    if os.path.exists(place / ".git"):  # noqa: PTH110 - False, too, where nothing may be read
+        return ChangedFile(below, "M", SUBMODULE, SUBMODULE)
+    # A symlink is one file for git, wherever it leads.
+    if path.endswith("/") or (os.path.isdir(place) and not os.path.islink(place)):  # noqa: PTH112, PTH114
+        raise UsageError(
+            f"--changed '{printable(path)}' is a directory, and only files change",
+            f"name files; for all that git knows below it: --changed $(git ls-files {shlex.quote(path)})",
+        )
+    return ChangedFile(below, "M")
+
+
 def listed_changes(paths: tuple[str, ...], root: Path, directory: Path) -> Changes:
     """`--changed`: these files and no others, given relative to the root or to the current folder.
 
-    UsageError for one outside the repository.
+    A submodule is one, too. UsageError for a directory and for what lies outside the repository.
     """
-    files = [ChangedFile(_below_root(path, root, directory), "M") for path in paths]
+    files = [_listed(path, root, directory) for path in paths]
     return ChangeSet(tuple(dict.fromkeys(files)), "--changed", "--changed", "the files given with --changed")

@@ -13,8 +13,8 @@ from bkgen.build import Build
 from bkgen.cli.entry import say
 from bkgen.cli.facts import Flags, Workspace, build_from
 from bkgen.cli.planning import generation_for, tell_warnings
-from bkgen.cli.rendering import pipeline_text
-from bkgen.errors import BkgenError, Diagnostic, UserError
+from bkgen.cli.rendering import pipeline_text, told_of_fork
+from bkgen.errors import BkgenError, Diagnostic, UsageError, UserError
 from bkgen.generate.leaks import leaked
 from bkgen.generate.phases import Generation
 from bkgen.report.annotation import annotation, failure_annotation, style_of, warnings_of
@@ -32,7 +32,8 @@ def run_upload(
     agent = None if dry_run else _find_agent()
     with _failure_annotated(agent, "uploaded nothing: something must be mended first"):
         build = build_from(flags, os.environ)
-        space, generation = generation_for(build, flags, names)
+        with _checks_explained(names if checks else ()):
+            space, generation = generation_for(build, flags, names)
         leaks = leaked(generation.pipeline, os.environ)
         if leaks:
             raise UserError(leaks)
@@ -56,9 +57,7 @@ def _find_agent() -> Agent | None:
 
 def _tell(space: Workspace, generation: Generation) -> None:
     if space.specs_from is not None:
-        say(
-            f"a fork's pull request: settings and suites are those of the base commit {space.specs_from[:12]}"
-        )
+        say(told_of_fork(space.specs_from))
     say(plain_table(generation.plan).rstrip())
     warnings = [one for one in generation.diagnostics if one.severity == "warning"]
     tell_warnings(generation.plan.facts.warnings, warnings)
@@ -89,6 +88,19 @@ def _annotate(agent: Agent | None, generation: Generation) -> None:
     failed = agent.annotate(body, style=style_of(generation.plan, warnings))
     if failed:
         say(f"warning: {failed}")
+
+
+@contextmanager
+def _checks_explained(names: tuple[str, ...]) -> Iterator[None]:
+    """Behind `--wait-for-checks a b` the word `b` is taken for a suite: the error says so."""
+    try:
+        yield
+    except UsageError as error:
+        word = next((name for name in names if f"'{name}'" in str(error).partition("\n")[0]), None)
+        if word is None:
+            raise
+        hint = f"{error.hint}; if it is a check: --wait-for-checks takes one word, so write A,B or repeat it"
+        raise UsageError(str(error).partition("\n")[0], hint) from None
 
 
 @contextmanager

@@ -56,6 +56,8 @@ class Explanation:
     """
 
     name: str
+    suite: str
+    key: str
     decision: Decision
     asked: Decision
     place: Place | None
@@ -83,6 +85,8 @@ def explanation(plan: Plan, configuration: Configuration, name: str) -> Explanat
     asked = next(outcome.decision for outcome in rules if outcome.decision is not None)
     return Explanation(
         name=f"{suite_name}/{key}" if key else suite_name,
+        suite=suite_name,
+        key=key or planned.key,
         decision=decision,
         asked=asked,
         place=_place(decision, configuration, step),
@@ -169,6 +173,9 @@ def why_json(told: Explanation) -> dict[str, Any]:
     """The same for programs."""
     return {
         "name": told.name,
+        # The words of `plan --json`.
+        "suite": told.suite,
+        "key": told.key,
         "decision": {**told.decision.as_json(), "place": _place_json(told.place)},
         "decided_by": "plan" if told.is_plans else "rules",
         "rules": [
