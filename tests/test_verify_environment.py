@@ -276,11 +276,17 @@ def test_what_a_fork_may_not_have_it_may_have_at_home_and_where_the_settings_say
     plugin["podSpec"]["volumes"].append({"name": "sock", "hostPath": {"path": "/var/run/docker.sock"}})
     plugin["podSpec"]["hostIPC"] = True
     host = {"pod-fork-privileged", "pod-fork-docker-socket", "pod-fork-host"}
+    secret = {"pod-fork-secret", "pod-fork-account"}
     local = {"local_images": ("lmcache/ci-base",)}
     assert codes(plugin) == set()
-    assert codes(plugin, PodRules(fork=True, **local)) == host | {"pod-fork-secret"}
-    assert codes(plugin, PodRules(fork=True, fork_privileged=True, **local)) == {"pod-fork-secret"}
+    assert codes(plugin, PodRules(fork=True, **local)) == host | secret
+    assert codes(plugin, PodRules(fork=True, fork_privileged=True, **local)) == secret
     assert codes(plugin, PodRules(fork=True, fork_secrets=True, **local)) == host
+
+
+def volume(**source: Any) -> dict[str, Any]:
+    """A pod that mounts one volume of this source."""
+    return pod(container(volumeMounts=[{"name": "s", "mountPath": "/s"}]), volumes=[{"name": "s", **source}])
 
 
 FORK_SECRETS: dict[str, dict[str, Any]] = {
@@ -296,6 +302,25 @@ FORK_SECRETS: dict[str, dict[str, Any]] = {
         container(volumeMounts=[{"name": "s", "mountPath": "/s"}]),
         volumes=[{"name": "s", "projected": {"sources": [{"secret": {"name": "s"}}]}}],
     ),
+    "a projected token": volume(projected={"sources": [{"serviceAccountToken": {"path": "t"}}]}),
+    "a projected certificate": volume(
+        projected={"sources": [{"podCertificate": {"keyType": "ED25519", "signerName": "a.example/b"}}]}
+    ),
+    "a login of iSCSI": volume(
+        iscsi={"targetPortal": "a", "iqn": "iqn.2001-04.com.example:a", "lun": 0, "secretRef": {"name": "s"}}
+    ),
+    "a login of Ceph's file system": volume(cephfs={"monitors": ["a"], "secretRef": {"name": "s"}}),
+    "a login of Ceph's devices": volume(rbd={"monitors": ["a"], "image": "i", "secretRef": {"name": "s"}}),
+    "a login of ScaleIO": volume(
+        scaleIO={"gateway": "g", "system": "s", "volumeName": "v", "secretRef": {"name": "s"}}
+    ),
+    "a login of StorageOS": volume(storageos={"volumeName": "v", "secretRef": {"name": "s"}}),
+    "a login of Cinder": volume(cinder={"volumeID": "v", "secretRef": {"name": "s"}}),
+    "a login of a flex driver": volume(flexVolume={"driver": "a/b", "secretRef": {"name": "s"}}),
+    "a login of Azure": volume(azureFile={"shareName": "s", "secretName": "s"}),
+    "a login of a CSI driver": volume(csi={"driver": "a.example", "nodePublishSecretRef": {"name": "s"}}),
+    "the CSI driver of a secrets store": volume(csi={"driver": "secrets-store.csi.k8s.io", "readOnly": True}),
+    "a CSI driver that is filled in": volume(csi={"driver": "{{matrix}}"}),
     "the checkout": {**pod(), "checkout": {"envFrom": [{"secretRef": {"name": "s"}}]}},
     "the checkout's credentials": {**pod(), "checkout": {"gitCredentialsSecret": {"secretName": "s"}}},
     "git's environment": {**pod(), "gitEnvFrom": [{"secretRef": {"name": "s"}}]},
@@ -314,3 +339,94 @@ FORK_SECRETS: dict[str, dict[str, Any]] = {
 def test_a_fork_reads_a_secret_by_no_way(plugin: dict[str, Any]) -> None:
     assert codes(plugin, PodRules(fork=True)) == {"pod-fork-secret"}
     assert codes(plugin) == set()
+
+
+def secure(**context: Any) -> dict[str, Any]:
+    """A pod whose container has this security context."""
+    return pod(container(securityContext=context))
+
+
+FORK_HOST: dict[str, tuple[dict[str, Any], str]] = {
+    "a capability in small letters": (secure(capabilities={"add": ["cap_sys_admin"]}), "pod-fork-privileged"),
+    "a capability that is filled in": (secure(capabilities={"add": ["{{matrix}}"]}), "pod-fork-privileged"),
+    "a bare /proc": (secure(procMount="Unmasked"), "pod-fork-privileged"),
+    "an unconfined SELinux type": (secure(seLinuxOptions={"type": "spc_t"}), "pod-fork-privileged"),
+    "a host process of the whole pod": (
+        pod(securityContext={"windowsOptions": {"hostProcess": True}}),
+        "pod-fork-privileged",
+    ),
+    "a privileged container of the patch": (
+        {
+            **pod(),
+            "podSpecPatch": {
+                "containers": [{"name": "container-0", "securityContext": {"privileged": True}}]
+            },
+        },
+        "pod-fork-privileged",
+    ),
+    "the docker socket, written oddly": (
+        volume(hostPath={"path": "/var//run/./docker.sock", "type": "Socket"}),
+        "pod-fork-docker-socket",
+    ),
+    "the directory of the docker socket": (
+        volume(hostPath={"path": "/var/run", "type": "Directory"}),
+        "pod-fork-docker-socket",
+    ),
+}
+
+
+@pytest.mark.parametrize(("plugin", "code"), FORK_HOST.values(), ids=FORK_HOST.keys())
+def test_a_fork_gets_the_node_by_no_way(plugin: dict[str, Any], code: str) -> None:
+    paths = ("/var/run/**",)
+    assert code in codes(plugin, PodRules(fork=True, host_paths=paths))
+    for rules in (
+        PodRules(host_paths=paths),
+        PodRules(fork=True, fork_privileged=True, host_paths=paths),
+    ):
+        assert not {one for one in codes(plugin, rules) if one.startswith("pod-fork")}
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [{"serviceAccountName": "ci-deploy"}, {"serviceAccount": "ci-deploy"}],
+    ids=["the name", "the old name"],
+)
+def test_a_fork_runs_under_no_other_account(spec: dict[str, Any]) -> None:
+    for plugin in (pod(**spec), {**pod(), "podSpecPatch": spec}):
+        assert "pod-fork-account" in codes(plugin, PodRules(fork=True))
+        assert codes(plugin, PodRules(fork=True, fork_secrets=True)) == codes(plugin)
+
+
+@pytest.mark.parametrize("privileged", [False, True])
+@pytest.mark.parametrize("secrets", [False, True])
+def test_a_template_of_the_cluster_is_for_forks_that_may_have_everything(
+    privileged: bool, secrets: bool
+) -> None:
+    rules = PodRules(fork=True, fork_privileged=privileged, fork_secrets=secrets)
+    found = codes({"podTemplate": "gpu-base"}, rules)
+    assert ("pod-fork-template" in found) == (not (privileged and secrets))
+
+
+HARMLESS: dict[str, dict[str, Any]] = {
+    "the account that every pod has": pod(serviceAccountName="default"),
+    "secrets that pull images": pod(imagePullSecrets=[{"name": "registry"}]),
+    "a ConfigMap": volume(configMap={"name": "c"}),
+    "a claim": volume(persistentVolumeClaim={"claimName": "c"}),
+    "a CSI driver": volume(csi={"driver": "nfs.csi.k8s.io"}),
+    "iSCSI without a login": volume(
+        iscsi={"targetPortal": "a", "iqn": "iqn.2001-04.com.example:a", "lun": 0}
+    ),
+    "an SELinux type of containers": secure(seLinuxOptions={"type": "container_t"}),
+    "a weak capability": secure(capabilities={"add": ["NET_BIND_SERVICE"], "drop": ["ALL"]}),
+}
+
+
+@pytest.mark.parametrize("plugin", HARMLESS.values(), ids=HARMLESS.keys())
+def test_a_fork_may_have_what_gives_nothing_away(plugin: dict[str, Any]) -> None:
+    assert codes(plugin, PodRules(fork=True)) == set()
+
+
+def test_a_new_pod_with_ephemeral_containers_is_refused_to_everybody() -> None:
+    one = [{"name": "shell", "image": "busybox:1.37"}]
+    for plugin in (pod(ephemeralContainers=one), {**pod(), "podSpecPatch": {"ephemeralContainers": one}}):
+        assert codes(plugin) == {"pod-container-ephemeral"}

@@ -26,6 +26,15 @@ def _reserved_names(pod: Pod, rules: PodRules) -> Iterator[Finding]:
             yield error("pod-container-reserved", (*box.path, "name"), message, hint)
 
 
+def _ephemeral(pod: Pod, rules: PodRules) -> Iterator[Finding]:
+    del rules
+    for owner, spec in pod.specs:
+        if spec.get("ephemeralContainers"):
+            message = "the API server takes ephemeral containers for running pods only, and refuses this one"
+            hint = "take them out; a container beside the test is a sidecar (sidecars)"
+            yield error("pod-container-ephemeral", (owner, "ephemeralContainers"), message, hint)
+
+
 def _unique_names(pod: Pod, rules: PodRules) -> Iterator[Finding]:
     del rules
     seen: set[str] = set()
@@ -149,6 +158,7 @@ def _claims(pod: Pod, rules: PodRules) -> Iterator[Finding]:
 
 RULES: tuple[Callable[[Pod, PodRules], Iterator[Finding]], ...] = (
     _reserved_names,
+    _ephemeral,
     _unique_names,
     _watched_names,
     _several,

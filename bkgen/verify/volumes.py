@@ -190,18 +190,31 @@ def _host_paths(pod: Pod, rules: PodRules) -> Iterator[Finding]:
         elif not text.startswith("/") or ".." in text.split("/"):
             message = f"'{text}' is no absolute path without '..'"
             yield error("pod-host-path", place, message, "write the node's path from the root")
-        elif text.rstrip("/") in DOCKER_SOCKETS:
+        elif _is_docker_socket(text):
             if rules.fork and not rules.fork_privileged:
-                message = "a fork's pull request may not have the docker socket: it is root on the node"
-                yield error(
-                    "pod-fork-docker-socket", place, message, "leave it out for forks (when: {forks: false})"
-                )
+                yield _socket_of_fork(place)
         elif not is_allowed(text, rules.host_paths):
             message = f"'{text}' is not in the settings' host_paths"
             hint = f"allowed are {', '.join(rules.host_paths) or 'none'}; ask the keeper of the CI to add it"
             yield error("pod-host-path-not-allowed", place, message, hint)
+        elif rules.fork and not rules.fork_privileged and _holds_docker_socket(text):
+            yield _socket_of_fork(place)
         else:
             yield from _typed(path, source)
+
+
+def _is_docker_socket(path: str) -> bool:
+    return f"/{'/'.join(_names(path))}" in DOCKER_SOCKETS
+
+
+def _holds_docker_socket(path: str) -> bool:
+    names = _names(path)
+    return any(_names(socket)[: len(names)] == names for socket in DOCKER_SOCKETS)
+
+
+def _socket_of_fork(place: Path) -> Finding:
+    message = "a fork's pull request may not have the docker socket: it is root on the node"
+    return error("pod-fork-docker-socket", place, message, "leave it out for forks (when: {forks: false})")
 
 
 def _typed(path: Path, source: Mapping[str, Any]) -> Iterator[Finding]:

@@ -21,6 +21,15 @@ _SPLIT = """\
 
 RULES: tuple[Rule, ...] = (
     Rule(
+        "pod-container-ephemeral",
+        "error",
+        "Ephemeral containers in a new pod",
+        "They are for looking into a pod that runs. The API server refuses a new pod that has some.",
+        "podSpec",
+        "ephemeralContainers: [{name: shell, image: 'busybox:1.37'}]",
+        "initContainers: [{name: shell, image: 'busybox:1.37', command: [id]}]",
+    ),
+    Rule(
         "pod-container-reserved",
         "error",
         "A container's name that the controller uses itself",

@@ -11,8 +11,8 @@ RULES: tuple[Rule, ...] = (
         "pod-fork-privileged",
         "error",
         "A fork with a privileged container",
-        "A privileged container, a strong capability and an unmasked /proc are ways out of the container. A "
-        "fork's pull request gets none of them, unless the settings say so.",
+        "A privileged container, a strong capability, an unmasked /proc and an unconfined SELinux type are "
+        "ways out of the container. A fork's pull request gets none of them, unless the settings say so.",
         "container",
         "securityContext: {privileged: true}",
         "securityContext: {privileged: false}",
@@ -39,10 +39,33 @@ RULES: tuple[Rule, ...] = (
         _FORK,
     ),
     Rule(
+        "pod-fork-template",
+        "error",
+        "A fork's pod from a template of the cluster",
+        "What a PodTemplate gives, privileges and secrets among it, stands in the cluster, where nobody can "
+        "look before the upload. It is allowed where the settings allow forks both.",
+        "plugin",
+        "podTemplate: gpu-base",
+        "podSpec: {containers: [{image: 'ubuntu:24.04', resources: {limits: {memory: 64Gi}}}]}",
+        _FORK,
+    ),
+    Rule(
+        "pod-fork-account",
+        "error",
+        "A fork's pod under another service account",
+        "The account's token lies in the pod, and with it the account's rights in the cluster and its cloud.",
+        "podSpec",
+        "serviceAccountName: ci-deploy",
+        "serviceAccountName: default",
+        _FORK,
+    ),
+    Rule(
         "pod-fork-secret",
         "error",
         "A fork that reads a secret",
-        "Anybody can open a pull request, and its code can print what it reads.",
+        "Anybody can open a pull request, and its code can print what it reads. Volumes count that need a "
+        "secret to be mounted or hold an identity, too. Secrets for pulling images do not: no container "
+        "sees them.",
         "container",
         "env: [{name: HF_TOKEN, valueFrom: {secretKeyRef: {name: huggingface, key: token}}}]",
         "env: [{name: HF_HUB_OFFLINE, value: '1'}]",
