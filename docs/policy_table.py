@@ -12,6 +12,7 @@ from bkgen.build import Build
 from bkgen.decide.policy import REGULAR, cadence_of, resolve_policy
 from bkgen.errors import UserError
 from bkgen.spec.settings import Settings
+from bkgen.spec.when import When
 from bkgen.yamlio import load
 
 SETTINGS = """\
@@ -65,6 +66,13 @@ such as `run-ci-long` for `long`; the prefix may be left out. Asking for a label
 columns.
 
 """
+LISTED = """\
+## What `when.cadence` admits
+
+A full cadence runs what is regular, too. So `regular` alone says what is said without it: every build. In a
+longer list it stands for the builds without a cadence, and the suite is for the builds of the list only.
+
+"""
 CADENCES = """\
 ## Which cadence a build has
 
@@ -76,7 +84,11 @@ a nightly build that passes for a regular one loses its suites without a word.
 
 def policy_page() -> str:
     """The page without the note that generated pages begin with."""
-    tables = [f"\n{ADMITTED}{_table(admitted_rows())}", f"\n{CADENCES}{_table(cadence_rows())}"]
+    tables = [
+        f"\n{ADMITTED}{_table(admitted_rows())}",
+        f"\n{LISTED}{_table(listed_rows())}",
+        f"\n{CADENCES}{_table(cadence_rows())}",
+    ]
     return INTRODUCTION + "".join(tables)
 
 
@@ -102,6 +114,26 @@ def admitted_rows() -> Iterator[list[str]]:
             policy = resolve_policy(cadence, on_it, EXAMPLE)
             cells = ["runs" if label in policy.labels else "asked" for label in EXAMPLE.labels]
             yield [cadence, ", ".join(f"`{name}`" for name in on_it) or "–", "runs", *cells, policy.reason]
+
+
+LISTS = (
+    (),
+    (REGULAR,),
+    ("nightly",),
+    (REGULAR, "nightly"),
+    ("nightly", "weekly"),
+    (REGULAR, "nightly", "weekly"),
+)
+
+
+def listed_rows() -> Iterator[list[str]]:
+    """The head, then a row for every kind of list that `when.cadence` takes."""
+    cadences = (REGULAR, *EXAMPLE.cadences)
+    yield ["`cadence`", *(f"a {name} build" for name in cadences)]
+    for names in LISTS:
+        only = (When(cadence=names) if names else When()).only_cadences
+        cells = ["runs" if only is None or name in only else "–" for name in cadences]
+        yield [f"`[{', '.join(names)}]`" if names else "nothing", *cells]
 
 
 BUILDS = {

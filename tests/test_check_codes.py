@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bkgen.check.catalogue import finding
+from bkgen.check.catalogue import codes, finding
 from bkgen.errors import Diagnostic
 from checkrepo import CLEAN, PIPELINE, SCRIPT, SETTINGS, checked
 from gitrepo import Content, Program
@@ -269,6 +269,11 @@ PATTERNS = {
     ),
 }  # fmt: skip
 LONG = "  labels: {long: over 30 minutes}\n"
+UNLABELLED: dict[str, Content] = {
+    "bkgen.yml": SETTINGS.replace(LONG, "")
+    .replace(", minus: [long]", "")
+    .replace("  scopes:\n    all: {}\n", "")
+}
 POLICY = {
     "a step whose cadences exclude each other": Case(
         "unreachable", SPEC, "cadence: weekly",
@@ -280,7 +285,7 @@ POLICY = {
             "steps:\n- label: A\n  command: ./run.sh\n- label: B\n  command: ./run.sh\n  when: {cadence: weekly, labels: [long]}\n"))
         | config("  scopes:\n    all: {}\n", "    weekly: {}\n"),
         "no build is both",
-        also=frozenset({"policy-label-selects-nothing", "policy-scope-selects-nothing", "unused-cadence"}),
+        also=frozenset({"policy-label-selects-nothing", "policy-scope-selects-nothing", "unused-cadence", "cadence-without-effect"}),
     ),
     "a suite of a cadence that leaves its label out": Case(
         "unreachable", SPEC, "cadence: nightly",
@@ -288,6 +293,56 @@ POLICY = {
         spec("when: {cadence: nightly, labels: [long], paths: [src/**]}", steps="steps: [{label: A, command: ./run.sh}]\n")
         | {"bkgen.yml": SETTINGS.replace("minus: [long]", "minus: [long], label: run-ci-nightly").replace("  scopes:\n    all: {}\n", "")},
         "the suite 'unit'", also=frozenset({"policy-label-selects-nothing", "policy-scope-selects-nothing", "unused-cadence"}),
+    ),
+    "a label declared with the prefix": Case(
+        "spec-name-prefixed", "bkgen.yml", "run-ci-long",
+        config(LONG, "  labels: {run-ci-long: over 30 minutes}\n"), config(LONG, "  labels: {long: run-ci-long}\n"),
+        "could only ask for it as 'run-ci-run-ci-long'",
+        also=frozenset({"check-skipped", "spec-unknown-label", "policy-label-selects-nothing", "policy-scope-selects-nothing"}),
+    ),
+    "a scope declared with the prefix": Case(
+        "spec-name-prefixed", "bkgen.yml", "run-ci-all", config("    all: {}\n", "    run-ci-all: {}\n"), {},
+    ),
+    "the bare prefix as a label": Case(
+        "spec-name-prefixed", "bkgen.yml", "run-ci-", config(LONG, "  labels: {long: x, run-ci-: y}\n"), {},
+        also=frozenset({"policy-label-selects-nothing"}),
+    ),
+    "a scope with a label's name": Case(
+        "spec-name-twice", "bkgen.yml", "long", config("    all: {}\n", "    all: {}\n    long: {}\n"),
+        config("    all: {}\n", "    all: {}\n    longer: {}\n"), "'long' is a label already",
+    ),
+    "a cadence that a label asks for, too": Case(
+        "spec-name-twice", "bkgen.yml", "run-ci-long",
+        config("minus: [long]", "minus: [long], label: run-ci-long"), config("minus: [long]", "minus: [long], label: nightly"),
+        "'run-ci-long' is a label already",
+    ),
+    "two cadences with one label": Case(
+        "spec-name-twice", "bkgen.yml", "night", config("minus: [long]}", "label: run-ci-night}\n    weekly: {label: night}"), {},
+        "'night' is the label of the cadence nightly already",
+    ),
+    "a force label with a scope's name": Case(
+        "spec-name-twice", "bkgen.yml", "run-ci-all", {"bkgen.yml": SETTINGS + "filter: {force_label: run-ci-all}\n"},
+        {"bkgen.yml": SETTINGS + "filter: {force_label: run-ci-force}\n"}, "'run-ci-all' is a scope already",
+    ),
+    "an empty list of labels": Case(
+        "spec-value", SPEC, "[]", spec("when: {labels: [], paths: [src/**]}"), spec("when: {labels: [long], paths: [src/**]}"),
+        "the list is empty", also=frozenset({"policy-label-selects-nothing", "policy-scope-selects-nothing", "check-skipped"}),
+    ),
+    "a scope where no suite has a label": Case(
+        "policy-scope-selects-nothing", "bkgen.yml", "all",
+        {"bkgen.yml": SETTINGS.replace(LONG, "").replace(", minus: [long]", ""), SPEC: PIPELINE.replace("    when: {labels: [long]}\n", "")},
+        {}, "the scope 'all'",
+    ),
+    "a regular step of a nightly file": Case(
+        "cadence-without-effect", SPEC, "cadence: regular",
+        spec("when: {cadence: nightly, paths: [src/**]}", steps="steps:\n- label: A\n  command: ./run.sh\n  when: {cadence: regular}\n") | UNLABELLED,
+        spec("when: {cadence: nightly, paths: [src/**]}", steps="steps:\n- label: A\n  command: ./run.sh\n  when: {cadence: nightly}\n") | UNLABELLED,
+        "it never runs in a regular build: what it stands in is for nightly builds", severity="warning",
+    ),
+    "one cadence of two that the file keeps out": Case(
+        "cadence-without-effect", SPEC, "cadence: [regular, nightly]",
+        spec("when: {cadence: nightly, paths: [src/**]}", steps="steps:\n- label: A\n  command: ./run.sh\n  when: {cadence: [regular, nightly]}\n") | UNLABELLED,
+        {}, severity="warning",
     ),
     "a label that no suite carries": Case(
         "policy-label-selects-nothing", "bkgen.yml", "short", config(LONG, "  labels: {long: over 30 minutes, short: none}\n"),
@@ -448,4 +503,6 @@ def test_every_code_of_check_has_its_case() -> None:
     """check-no-git is tried in test_check.py, where no git is the point."""
     groups = (finding.SCRIPTS, finding.PATTERNS, finding.POLICY, finding.TABLES, finding.SILENCE)
     known = {code.code for group in groups for code in group}
-    assert known - {"check-no-git"} == {case.code for case in CASES.values()}
+    tried = {case.code for case in CASES.values()}
+    assert known - {"check-no-git"} <= tried
+    assert tried <= {code.code for code in codes()}

@@ -64,7 +64,10 @@ def subsets(names: Iterable[str]) -> list[tuple[str, ...]]:
 
 
 SUITE_LABELS = subsets(LABELS)
-SUBJECTS = {labels: Subject("it", "it.yml", ((("when",), When(labels=labels)),)) for labels in SUITE_LABELS}
+SUBJECTS = {
+    labels: Subject("it", "it.yml", ((("when",), When(labels=labels) if labels else When()),))
+    for labels in SUITE_LABELS
+}
 
 
 def built(cadence: str, labels: Iterable[str]) -> Build:
@@ -139,6 +142,41 @@ def test_one_more_label_never_takes_a_label_away(cadence: str, labels: set[str],
     assert before <= resolve_policy(cadence, [*labels, more], GIVEN.policy).labels
 
 
+CADENCE_LISTS = {
+    # what `cadence` says: the builds it is for
+    (): "regular nightly weekly",
+    ("regular",): "regular nightly weekly",
+    ("nightly",): "nightly",
+    ("regular", "nightly"): "regular nightly",
+    ("nightly", "weekly"): "nightly weekly",
+    ("regular", "nightly", "weekly"): "regular nightly weekly",
+}
+
+
+@pytest.mark.parametrize("listed", CADENCE_LISTS, ids=lambda listed: " and ".join(listed) or "absent")
+def test_a_list_of_cadences_is_for_builds_of_these_and_regular_alone_for_every_build(
+    listed: tuple[str, ...],
+) -> None:
+    it = suite("it", when={"cadence": list(listed)} if listed else {})
+    runs = {
+        cadence
+        for cadence in CADENCES
+        if verdicts(plan([it], build=built(cadence, []), given=GIVEN))["it"].startswith("RUN")
+    }
+    assert runs == set(CADENCE_LISTS[listed].split())
+
+
+def test_a_step_runs_where_its_file_and_it_itself_do() -> None:
+    steps = [
+        {"command": "a", "key": "plain", "when": {"cadence": "regular"}},
+        {"command": "a", "key": "some", "when": {"cadence": ["regular", "weekly"]}},
+    ]
+    it = [suite("it", when={"cadence": ["nightly", "weekly"]}, steps=steps)]
+    for cadence, expected in {"regular": [], "nightly": ["plain"], "weekly": ["plain", "some"]}.items():
+        (planned,) = plan(it, build=built(cadence, []), given=GIVEN).suites
+        assert [step.key for step in planned.selected] == expected, cadence
+
+
 # -- the page ------------------------------------------------------------------------------------------------
 
 ROOT = Path(__file__).resolve().parents[1]
@@ -154,6 +192,19 @@ def test_the_page_holds_the_table_that_is_tested_here() -> None:
         names = scopes.replace("`", "").replace("run-ci-", "").replace(",", "").replace("–", "").strip()
         shown[cadence, names] = {label for label, cell in zip(LABELS, cells, strict=True) if cell == "runs"}
     assert shown == {row: set(counting.split()) for row, counting in TABLE.items()}
+
+
+def test_the_page_holds_the_table_of_cadences_that_is_tested_here() -> None:
+    head, *rows = policy_table.listed_rows()
+    assert head[1:] == [f"a {name} build" for name in CADENCES]
+    shown = {
+        row[0]: " ".join(n for n, cell in zip(CADENCES, row[1:], strict=True) if cell == "runs")
+        for row in rows
+    }
+    assert shown["nothing"] == CADENCE_LISTS[()]
+    assert len(shown) == len(CADENCE_LISTS)
+    for listed in filter(None, CADENCE_LISTS):
+        assert shown[f"`[{', '.join(listed)}]`"] == CADENCE_LISTS[listed]
 
 
 def test_the_committed_page_is_the_generated_one() -> None:

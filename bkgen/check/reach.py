@@ -68,6 +68,7 @@ def reach_problems(
     reached = _reached(works, suites, settings)
     yield from _unreachable(works, reached, settings.policy)
     yield from _idle_branches(suites)
+    yield from _idle_cadences(works)
     if complete and works:
         yield from _labels(works, reached, settings, source)
         yield from _scopes(works, suites, settings, source)
@@ -146,8 +147,8 @@ def _names_nobody(subject: Subject, policy: PolicySettings) -> bool:
 
 
 def _reason(subject: Subject, policy: PolicySettings) -> tuple[str, str, Path]:
-    limited = [(path, set(when.cadence)) for path, when in subject.chain if REGULAR not in when.cadence]
-    shared = set.intersection(*(names for _, names in limited)) if limited else set()
+    limited = [(path, when.only_cadences) for path, when in subject.chain if when.only_cadences is not None]
+    shared = frozenset.intersection(*(names for _, names in limited)) if limited else frozenset()
     path = (*(limited[-1][0] if limited else subject.chain[-1][0]), "cadence")
     if limited and not shared:
         said = " and ".join(" or ".join(sorted(names)) for _, names in limited)
@@ -182,6 +183,33 @@ def _idle_branches(suites: Sequence[Suite]) -> Iterator[Diagnostic]:
                 )
 
 
+def _idle_cadences(works: Sequence[Work]) -> Iterator[Diagnostic]:
+    """Cadences in a list whose builds a level above keeps out: the step never runs in them."""
+    seen: set[tuple[str, Path]] = set()
+    for work in works:
+        left: frozenset[str] | None = None
+        for path, when in work.subject.chain:
+            named = frozenset(when.cadence) if "cadence" in when.model_fields_set else frozenset()
+            idle = named - left if left is not None else frozenset()
+            # Where nothing is left, the step is unreachable, which is said already.
+            if idle and (idle < named or named == {REGULAR}) and (work.suite.name, path) not in seen:
+                seen.add((work.suite.name, path))
+                yield _idle_cadence(work.suite, (*path, "cadence"), sorted(idle), sorted(left or ()))
+            if when.only_cadences is not None:
+                left = when.only_cadences if left is None else left & when.only_cadences
+
+
+def _idle_cadence(suite: Suite, place: Path, idle: list[str], above: list[str]) -> Diagnostic:
+    return Diagnostic(
+        "cadence-without-effect",
+        f"it never runs in a {' or '.join(idle)} build: what it stands in is for {' or '.join(above)} builds",
+        f"take {' and '.join(idle)} out, or add it to the cadence above",
+        suite.source.position(place),
+        dotted(place),
+        "warning",
+    )
+
+
 def _labels(
     works: Sequence[Work], reached: set[str], settings: Settings, source: Located
 ) -> Iterator[Diagnostic]:
@@ -207,7 +235,7 @@ def _scopes(
     works: Sequence[Work], suites: Sequence[Suite], settings: Settings, source: Located
 ) -> Iterator[Diagnostic]:
     policy = settings.policy
-    if "scopes" not in policy.model_fields_set or not policy.labels:
+    if "scopes" not in policy.model_fields_set:
         return
     without = _selected(_pull_request(), works, suites, settings)
     for name, scope in policy.scopes.items():

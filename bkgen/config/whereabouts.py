@@ -45,7 +45,8 @@ def tests_dir_problems(tree: Tree, tests_dir: str, source: Located, *, found: bo
 def no_suites(what: str, place: Position) -> Diagnostic:
     """The warning that no build of this repository can run anything."""
     hint = "`bkgen new NAME` makes a suite; tests_dir in bkgen.yml says where suites are"
-    return Diagnostic("settings-no-suites", f"{what}: no build runs anything", hint, place, severity="warning")
+    message = f"{what}: no build runs anything"
+    return Diagnostic("settings-no-suites", message, hint, place, severity="warning")
 
 
 def _meant(tests_dir: str, homes: list[str]) -> str:

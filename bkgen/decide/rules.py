@@ -11,7 +11,7 @@ from typing import NamedTuple
 from bkgen.changes import ChangesNotAsked, UnknownChanges, printable
 from bkgen.decide.decision import RULES, Decision, Evidence, RuleOutcome
 from bkgen.decide.facts import SHOWN, Facts, listed
-from bkgen.decide.policy import REGULAR, widening_labels
+from bkgen.decide.policy import widening_labels
 from bkgen.decide.shared import SETTINGS, inside_link
 from bkgen.globs import Paths, Patterns
 from bkgen.spec.when import When
@@ -97,7 +97,7 @@ def _refused(subject: Subject, facts: Facts, path: tuple[str | int, ...], when: 
             Evidence(field=(*path, "forks"), source=subject.source if when.forks is False else SETTINGS),
             "push the branch to the repository itself, or say `forks: true` in its `when`",
         )
-    if REGULAR not in when.cadence and policy.cadence not in when.cadence:
+    if when.only_cadences is not None and policy.cadence not in when.only_cadences:
         names = " or ".join(when.cadence)
         return Decision(
             "SKIP",

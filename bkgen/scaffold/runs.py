@@ -69,7 +69,7 @@ def used_labels(subjects: Iterable[Subject], settings: Settings) -> list[str]:
 def cadence_labels(subjects: Iterable[Subject], settings: Settings) -> list[str]:
     """The labels by which a pull request asks for a cadence that makes a difference here."""
     chains = [when for subject in subjects for _, when in subject.chain]
-    if not any(when.labels or "regular" not in when.cadence for when in chains):
+    if not any(when.labels or when.only_cadences is not None for when in chains):
         return []
     return [body.label for body in settings.policy.cadences.values() if body.label is not None]
 

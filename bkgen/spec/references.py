@@ -9,6 +9,7 @@ from bkgen.errors import Diagnostic, did_you_mean, dotted
 from bkgen.globs import faults
 from bkgen.spec.clashes import clashes
 from bkgen.spec.merge import merged_pod
+from bkgen.spec.names import name_problems
 from bkgen.spec.pod import Pod
 from bkgen.spec.settings import Settings
 from bkgen.spec.steps import AnyStep, CommandStep, GroupStep, SelectableStep, WaitStep
@@ -37,16 +38,7 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
         for name, rule in rules.items():
             path: Path = ("policy", kind, name, "minus")
             yield from _unknown(source, path, "label", rule.minus, policy.labels, prefix=policy.label_prefix)
-    yield from _one_schedule(settings, source)
-    yield from _never_carried(settings, source)
-    if "regular" in settings.policy.cadences:
-        yield Diagnostic(
-            "spec-reserved-name",
-            "'regular' is the name of builds without a cadence",
-            "give the cadence another name",
-            source.position(("policy", "cadences", "regular")),
-            "policy.cadences.regular",
-        )
+    yield from name_problems(settings, source)
     for field in ("default_profile", "upload_profile"):
         named = getattr(settings, field)
         if named is not None:
@@ -54,40 +46,6 @@ def setting_problems(settings: Settings, source: Located) -> Iterator[Diagnostic
     if settings.default_retry is not None:
         yield from _unknown(
             source, ("default_retry",), "retry preset", [settings.default_retry], settings.retry_presets
-        )
-
-
-def _never_carried(settings: Settings, source: Located) -> Iterator[Diagnostic]:
-    """Names that no build can ask for: labels come as one text, cut at commas, without blanks around them."""
-    policy = settings.policy
-    named: list[tuple[Path, str]] = [(("filter", "force_label"), settings.filter.force_label)]
-    for kind, names in (("labels", policy.labels), ("cadences", policy.cadences), ("scopes", policy.scopes)):
-        named += [(("policy", kind, name), name) for name in names]
-    for name, cadence in policy.cadences.items():
-        if cadence.label is not None:
-            named.append((("policy", "cadences", name, "label"), cadence.label))
-    # A blank at the prefix's end stands before the rest of the label.
-    named.append((("policy", "label_prefix"), f"{policy.label_prefix}x"))
-    for path, name in named:
-        if not name or "," in name or name != name.strip():
-            yield Diagnostic(
-                "spec-name-never-carried",
-                "no build can carry this name",
-                "take a name without commas, and without blanks around it",
-                source.position(path),
-                dotted(path),
-            )
-
-
-def _one_schedule(settings: Settings, source: Located) -> Iterator[Diagnostic]:
-    marked = [name for name, cadence in settings.policy.cadences.items() if cadence.schedule]
-    for name in marked[1:]:
-        yield Diagnostic(
-            "spec-two-schedules",
-            f"'{marked[0]}' is the schedule's cadence already",
-            "mark one cadence with schedule: true; other schedules name theirs through BKGEN_CADENCE",
-            source.position(("policy", "cadences", name, "schedule")),
-            f"policy.cadences.{name}.schedule",
         )
 
 
@@ -132,8 +90,15 @@ def _command_problems(
     if isinstance(step.retry, str):
         yield from _unknown(source, (*path, "retry"), "retry preset", [step.retry], settings.retry_presets)
     yield from _gpu_problems(suite, settings, path, step)
+    pod = merged_pod(suite.spec, step)
+    own = (pod.profile or settings.profile_name) if isinstance(pod, Pod) else None
     for name, mirror in (step.mirrors or {}).items():
         yield from _unknown(source, (*path, "mirrors", name), "profile", [name], settings.profiles)
+        if mirror.pod is None and not mirror.env and name == own:
+            place = (*path, "mirrors", name)
+            message = f"'{name}' is the step's own profile: its jobs would run twice on the same hardware"
+            hint = "mirror it on another profile, or give the mirror a pod or an env that differs"
+            yield Diagnostic("spec-clash", message, hint, source.position(place), dotted(place))
         if isinstance(mirror.pod, Pod):
             yield from _pod_problems(suite, settings, (*path, "mirrors", name, "pod"), mirror.pod)
         if mirror.when is not None:

@@ -189,6 +189,11 @@ POLICY: tuple[Code, ...] = (
         "It admits pushes without a label where one is asked for; here none is.",
     ),
     warning(
+        "cadence-without-effect",
+        "A cadence that the level above keeps out",
+        "A step runs where its file and its group run, too: `regular` in a file for `nightly` adds nothing.",
+    ),
+    warning(
         "unused-cadence",
         "A cadence in which nothing runs",
         "Its builds are empty and green.",

@@ -104,6 +104,18 @@ SPEC: tuple[Code, ...] = (
         "Buildkite tells labels as one text with commas between them, and blanks around a name are cut off.",
     ),
     error(
+        "spec-name-prefixed",
+        "A label or scope declared with the prefix",
+        "The prefix is left out where a name is declared and put before it on the pull request: with it, "
+        "only `run-ci-run-ci-long` would ask for the label.",
+    ),
+    error(
+        "spec-name-twice",
+        "A pull request label with two meanings",
+        "A label, a scope, the label of a cadence and `force_label` share one name, with or without the "
+        "prefix: whoever puts it on a pull request gets both.",
+    ),
+    error(
         "spec-two-schedules",
         "Two cadences for one schedule",
         "Only one can be the cadence of a scheduled build that names none; others are named by "
