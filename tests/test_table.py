@@ -8,7 +8,8 @@ import pytest
 
 from bkgen.changes import UnknownChanges
 from bkgen.plan.planned import Plan
-from bkgen.report.annotation import annotation
+from bkgen.report.annotation import annotation, style_of
+from bkgen.report.plain import plain_facts
 from bkgen.report.table import plain_table, rows, terminal_table, totals
 from decisions import plan, settings, suite
 
@@ -92,6 +93,52 @@ def test_the_annotation_counts_suites_and_jobs() -> None:
     body = annotation(plan([OPEN, suite("more"), LABELLED, NARROW], given=GIVEN))
     assert body.startswith("**2 of 4 suites run, 2 jobs**\n")
     assert "<summary>2 suites skipped</summary>" in body
+
+
+def test_the_annotation_lists_the_first_changed_files_and_obeys_none_of_them() -> None:
+    names = ["docs/<b>|x`.md", *(f"docs/{number:02}.md" for number in range(30))]
+    body = annotation(plan([OPEN, LABELLED], names, given=GIVEN))
+    assert "<details open><summary>31 changed files</summary>\n\n- docs/" in body
+    assert "&#60;b&#62;&#124;x&#96;.md (trivial)" in body
+    assert "- docs/18.md (trivial)\n- … and 11 more\n" in body
+    assert "docs/19.md" not in body
+    assert "| every changed file is trivial (docs/&#60;b&#62;&#124;x&#96;.md, among others) |" in body
+    assert "| it needs the label long |" in body
+    busy = annotation(plan([OPEN], ["docs/a.md", "src/core.py"]))
+    assert "<details><summary>2 changed files</summary>\n\n- docs/a.md (trivial)\n- src/core.py\n" in busy
+    assert "changed file" not in annotation(plan([OPEN], UNKNOWN))
+
+
+def test_without_an_agent_the_log_has_rule_files_and_remedy_of_every_suite() -> None:
+    said = plain_facts(plan([OPEN, LABELLED], ["docs/a.md", "src/core.py"], given=GIVEN)).splitlines()
+    assert said[:6] == [
+        "2 changed files",
+        "  docs/a.md (trivial)",
+        "  src/core.py",
+        "",
+        "open: RUN by the rule default",
+        "  files: src/core.py",
+    ]
+    assert said[6] == "labelled: SKIP by the rule not-admitted"
+    assert said[7].startswith("  to turn it round: put one of these labels on the pull request: run-ci-long")
+    assert plain_facts(plan([OPEN], UNKNOWN)) == "open: RUN by the rule changes-unknown"
+    many = plain_facts(plan([suite(f"s{number}") for number in range(202)]))
+    assert many.endswith("\n… and 2 suites more")
+
+
+@pytest.mark.parametrize(
+    ("made", "warnings", "style"),
+    [
+        pytest.param(plan([OPEN], UNKNOWN), [], "warning", id="changes that are unknown"),
+        pytest.param(plan([OPEN]), ["mend it"], "warning", id="something to mend"),
+        pytest.param(plan([OPEN]), [], "info", id="something runs"),
+        pytest.param(plan([OPEN], ["docs/a.md"]), [], "success", id="nothing runs"),
+    ],
+)
+def test_the_style_says_whether_there_is_something_to_mend(
+    made: Plan, warnings: list[str], style: str
+) -> None:
+    assert style_of(made, warnings) == style
 
 
 @pytest.mark.parametrize("width", [60, 80, 100])

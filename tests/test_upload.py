@@ -35,7 +35,7 @@ def test_a_docs_only_pull_request_uploads_nothing_and_annotates_once(cli: Cli) -
     assert kinds(cli) == ["annotate"]
     (body,) = cli.agent.annotations.values()
     assert body.startswith("success")
-    assert "every changed file is trivial" in body
+    assert "every changed file is trivial (docs/guide.md)" in body
     assert "nothing is uploaded" in result.err
     assert result.out == ""
 
@@ -83,6 +83,7 @@ def test_an_unreachable_base_uploads_every_suite_and_says_why(cli: Cli) -> None:
     assert result.code == 0, result.err
     assert cli.agent.keys() == ALL
     assert "changes unknown" in result.err
+    assert cli.agent.annotations["bkgen"].startswith("warning")
     assert "gone" in result.err
 
 
@@ -171,6 +172,11 @@ def test_without_an_agent_a_skipped_build_still_ends_well(cli: Cli) -> None:
     result = cli.run(made.checkout.path, "upload", environ=environ, agent=False)
     assert result.code == 0
     assert "every changed file is trivial" in result.err
+    assert (
+        "\n1 changed file\n  docs/guide.md (trivial)\n\n"
+        "alpha: SKIP by the rule only-trivial\n  files: docs/guide.md\n"
+        "  to turn it round: put the label force-ci on the pull request" in result.err
+    )
 
 
 def test_without_an_agent_an_upload_is_an_error_with_a_hint(cli: Cli) -> None:
@@ -178,6 +184,7 @@ def test_without_an_agent_an_upload_is_an_error_with_a_hint(cli: Cli) -> None:
     result = cli.run(made.checkout.path, "upload", environ=pull_request_environ(made), agent=False)
     assert result.code == 1
     assert "buildkite-agent is not on the path" in result.err
+    assert "\nalpha: RUN by the rule paths-match\n  files: src/core.py\n" in result.err
     assert "hint:" in result.err
 
 

@@ -38,6 +38,10 @@ def run_upload(
         if leaks:
             raise UserError(leaks)
     _tell(space, generation)
+    if agent is None and not dry_run:
+        from bkgen.report.plain import plain_facts
+
+        say(f"\n{plain_facts(generation.plan)}\n")
     if dry_run:
         click.echo(pipeline_text(generation, as_json), nl=False)
         return

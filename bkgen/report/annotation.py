@@ -9,6 +9,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Sequence
 
+from bkgen.changes import UnknownChanges
+from bkgen.decide.facts import SHOWN, listed
 from bkgen.errors import Diagnostic
 from bkgen.plan.planned import Plan, PlannedSuite
 from bkgen.report.figures import counted, figures
@@ -25,7 +27,8 @@ def escaped(text: str) -> str:
 
 def style_of(plan: Plan, warnings: Sequence[object]) -> str:
     """`warning` when there is something to mend, `success` when all was skipped, else `info`."""
-    if warnings:
+    # Everything runs, on every push, until somebody mends what git reports.
+    if warnings or isinstance(plan.facts.changes, UnknownChanges):
         return "warning"
     return "success" if plan.is_empty else "info"
 
@@ -51,9 +54,28 @@ def annotation(plan: Plan, diagnostics: Iterable[Diagnostic] = ()) -> str:
         rows = (_skip_row(plan, planned) for planned in skipped)
         table = _table(("Skipped", "Rule", "Why", "What would run it"), rows)
         summary = f"<summary>{counted(len(skipped), 'suite')} skipped</summary>"
-        parts += [f"<details{' open' if plan.is_empty else ''}>{summary}", "", table, "", "</details>", ""]
+        parts.append(_folded(summary, table, plan))
+    files = changed_files(plan)
+    if files:
+        summary = f"<summary>{counted(len(plan.facts.files), 'changed file')}</summary>"
+        parts.append(_folded(summary, "\n".join(f"- {escaped(file)}" for file in files), plan))
     parts.append(escaped(totals(plan)))
     return "\n\n".join(part for part in parts if part) + "\n"
+
+
+def changed_files(plan: Plan) -> tuple[str, ...]:
+    """The first changed files, which of them are trivial, and how many there are more."""
+    facts = plan.facts
+    names = [
+        f"{file.shown} (trivial)" if file.path in facts.trivial else file.shown
+        for file in facts.files[:SHOWN]
+    ]
+    return listed(names, len(facts.files))
+
+
+def _folded(summary: str, body: str, plan: Plan) -> str:
+    """Behind a click; a build that runs nothing has nothing else to show."""
+    return "\n\n".join((f"<details{' open' if plan.is_empty else ''}>{summary}", body, "</details>"))
 
 
 def _headline(plan: Plan) -> str:
@@ -72,7 +94,10 @@ def _run_row(plan: Plan, planned: PlannedSuite) -> tuple[str, ...]:
 
 def _skip_row(plan: Plan, planned: PlannedSuite) -> tuple[str, ...]:
     decision = planned.decision
-    return planned.suite.name, decision.rule, brief(plan, planned), decision.remedy
+    first, *others = decision.evidence.files or ("",)
+    # All skipped suites rest on the same files, and the list of them stands below.
+    files = f" ({first}{', among others' if others else ''})" if first else ""
+    return planned.suite.name, decision.rule, f"{brief(plan, planned)}{files}", decision.remedy
 
 
 def _table(head: Sequence[str], body: Iterable[Sequence[str]]) -> str:
