@@ -6,7 +6,8 @@
 # Merges the tip of the pull request's base branch into HEAD, so that what is tested is what the merge would
 # give. Outside a pull request it does nothing. A conflict is undone, its files are named, and the status is
 # 1; a base that cannot be fetched gives 75. The first job of a build leaves the base's commit in the build's
-# meta-data, and the others merge that same commit. Neither the user's git configuration nor a branch is
+# meta-data, and the others merge that same commit. Meta-data knows no "set if absent": jobs that start at the same
+# moment each write, look again, and take what is there. Neither the user's git configuration nor a branch is
 # touched: HEAD is detached before it moves.
 merge_base_branch() {
   local base=${BUILDKITE_PULL_REQUEST_BASE_BRANCH:-} remote tip date conflicts
@@ -75,18 +76,26 @@ _bkgen_base_tip() {
   if [ -n "${BUILDKITE_BUILD_ID:-}" ] && command -v buildkite-agent >/dev/null 2>&1; then
     known=$(buildkite-agent meta-data get "$key" --default "" 2>/dev/null) || true
     if [ -z "$known" ]; then
-      buildkite-agent meta-data set "$key" "$tip" >&2 || log "the base's commit could not be noted for other jobs"
-    elif [[ ! $known =~ ^[0-9a-f]{40}([0-9a-f]{24})?$ ]]; then
+      if buildkite-agent meta-data set "$key" "$tip" >&2; then
+        # Another job may have found it empty as well; the last one to write is right. The pause lets it write.
+        sleep "${BKGEN_MERGE_BASE_PAUSE:-2}"
+        known=$(buildkite-agent meta-data get "$key" --default "" 2>/dev/null) || known=''
+      fi
+      if [ -z "$known" ]; then
+        log "the base's commit could not be noted for other jobs"
+        known=$tip
+      fi
+    fi
+    if [[ ! $known =~ ^[0-9a-f]{40}([0-9a-f]{24})?$ ]]; then
       log "error: the build's meta-data '$key' is not a commit: '$known'"
       return 1
-    else
-      if ! git cat-file -e "$known^{commit}" 2>/dev/null &&
-        ! _bkgen_git fetch --quiet --no-tags --no-recurse-submodules "$remote" "$known"; then
-        log "error: the base's commit $known, which an earlier job merged, cannot be fetched"
-        return 75
-      fi
-      tip=$known
     fi
+    if ! git cat-file -e "$known^{commit}" 2>/dev/null &&
+      ! _bkgen_git fetch --quiet --no-tags --no-recurse-submodules "$remote" "$known"; then
+      log "error: the base's commit $known, which another job merged, cannot be fetched"
+      return 75
+    fi
+    tip=$known
   fi
   printf '%s\n' "$tip"
 }

@@ -229,6 +229,28 @@ esac"""
     assert "is not a commit: '--upload-pack=touch owned'" in done.stderr
 
 
+def test_jobs_that_start_at_the_same_moment_merge_one_and_the_same_commit(
+    repositories: Repositories,
+) -> None:
+    """Both find the meta-data empty, and both write: this job's is overwritten before it looks again."""
+    earlier = repositories.on_base("base.txt", "base\n")
+    repositories.on_base("late.txt", "late\n")
+    agent = f"""case "$2" in
+get) cat "$STATE" 2>/dev/null || printf '%s' "$5" ;;
+set) printf '%s' {earlier} >"$STATE" ;;
+esac"""
+    stand_in(repositories.tmp_path / "bin", "buildkite-agent", agent)
+    repositories.check_out()
+    done = repositories.merge(
+        PATH=f"{repositories.tmp_path}/bin:{repositories.env['PATH']}",
+        STATE=str(repositories.tmp_path / "state"),
+        BUILDKITE_BUILD_ID="b",
+    )
+    assert done.returncode == 0, done.stderr
+    assert repositories.git(repositories.checkout, "rev-parse", "HEAD^2") == earlier
+    assert "late.txt" not in repositories.files()
+
+
 def test_a_broken_agent_does_not_stop_the_merge(repositories: Repositories) -> None:
     stand_in(repositories.tmp_path / "bin", "buildkite-agent", "exit 5")
     repositories.on_base("base.txt", "base\n")

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.bash_tools import HARNESS, environment, path_without, run, stand_in, write_script
-from harness.gpu_tools import nvidia, row, tool
+from harness.gpu_tools import Answer, nvidia, row, tool
 
 NOTHING_SET = "echo tested"
 
@@ -76,7 +76,9 @@ def test_the_functions_and_strict_mode_are_there_afterwards(job: Job) -> None:
         pytest.param("1", row(0, 100), 78, "0 % of 81559 MiB is free", id="somebody holds it"),
         pytest.param("1", "", 78, "nvidia-smi printed nothing", id="the tool is broken"),
         pytest.param("one", row(0), 2, "takes a whole number", id="a number that is none"),
-        pytest.param("0", row(0, 100), 0, "", id="0 means no look at all"),
+        pytest.param("0", row(0, 100), 0, "", id="0 outside of a pod means no look at all"),
+        pytest.param("any", row(0) + row(1), 0, "2 GPUs", id="any number that is free"),
+        pytest.param("any", row(0, 100), 78, "0 % of 81559 MiB is free", id="any number, one of them held"),
         pytest.param(None, row(0), 0, "healthy", id="unset: what is seen is free"),
         pytest.param(
             None, row(0, 100), 78, "hint: BKGEN_GPUS=0 for a run that needs no GPU", id="unset: it is not"
@@ -93,6 +95,32 @@ def test_gpus_are_looked_at_before_anything_is_installed(
     assert (done.stdout == "tested\n") == bool(job.called()) == (status == 0)
     assert stderr in done.stderr
     assert ("--- GPU health\n" in done.stderr) == (gpus != "0")
+
+
+@pytest.mark.parametrize(
+    ("gpus", "device", "rows", "status"),
+    [
+        pytest.param("0", "nvidia0", row(0), 78, id="a pod that asked for none and sees one is sick"),
+        pytest.param("0", "nvidia0", (9, "no driver"), 78, id="a device whose tool does not answer is sick"),
+        pytest.param("0", "dri/renderD128", row(0), 78, id="a device of another kind is looked at as well"),
+        pytest.param("0", "nvidiactl", (9, "no driver"), 0, id="without a device the tool is not asked"),
+        pytest.param("0", "nvidia0", "No devices were found\n", 0, id="the tool sees none"),
+        pytest.param("0", "nvidia0", None, 0, id="a CPU node has no tool"),
+        pytest.param("any", "nvidia0", row(0), 0, id="any: it may see some"),
+        pytest.param(None, "nvidia0", row(0), 0, id="unset: it may see some"),
+    ],
+)
+def test_a_pod_that_asked_for_no_gpu(
+    gpus: str | None, device: str, rows: Answer | None, status: int, job: Job
+) -> None:
+    if rows is not None:
+        tool(job.bin, "nvidia-smi", nvidia(rows))
+    (job.tmp_path / "dev/dri").mkdir(parents=True)
+    (job.tmp_path / "dev" / device).touch()
+    extra = {"KUBERNETES_SERVICE_HOST": "10.0.0.1", "BKGEN_DEV": str(job.tmp_path / "dev")}
+    done = job.run(**extra, **({} if gpus is None else {"BKGEN_GPUS": gpus}))
+    assert done.returncode == status, done.stderr
+    assert ("hint: this pod asked for no GPU; BKGEN_GPUS=any" in done.stderr) == (status == 78)
 
 
 def test_gpus_that_were_asked_for_fail_closed_without_a_tool(job: Job) -> None:
@@ -164,6 +192,117 @@ def test_a_file_that_is_missing_is_named(extra: dict[str, str], message: str, jo
     done = job.run(**extra)
     assert (done.returncode, job.called()) == (1, [])
     assert message in done.stderr
+
+
+def test_the_constraints_of_the_suite_are_used_else_those_of_all_suites(job: Job) -> None:
+    job.installer()
+    shared, own = job.tmp_path / "constraints.txt", job.tmp_path / "suite/constraints.txt"
+    shared.write_text("pytest<99\n")
+    suite = write_script(
+        job.tmp_path / "suite/run.sh", f"#!/usr/bin/env bash\nsource '{HARNESS}/setup-env.sh'\necho tested\n"
+    )
+
+    def called(**extra: str) -> str:
+        job.calls.unlink(missing_ok=True)
+        env = environment(job.tmp_path, job.bin, BKGEN_INSTALL="pytest", **extra)
+        done = run([suite], env, job.tmp_path)
+        assert (done.returncode, done.stdout) == (0, "tested\n"), done.stderr
+        return job.called()[0].partition(" pytest")[2]
+
+    assert called() == f" -c {shared}"
+    own.write_text("pytest<98\n")
+    assert called() == f" -c {own}"
+    assert called(BKGEN_CONSTRAINTS=str(shared)) == f" -c {shared}"
+    assert called(BKGEN_CONSTRAINTS="") == ""
+
+
+def test_a_script_started_later_does_not_install_again_for_its_own_directory(job: Job) -> None:
+    job.installer()
+    (job.tmp_path / "constraints.txt").write_text("")
+    inner = write_script(job.tmp_path / "a/b/inner.sh", f"source '{HARNESS}/setup-env.sh'\necho inner\n")
+    done = job.run(f"bash '{inner}'", BKGEN_INSTALL="pytest")
+    assert (done.returncode, done.stdout) == (0, "inner\n"), done.stderr
+    assert len(job.called()) == 1
+
+
+# ------------------------------------------------------------------------------------------------ secrets
+
+INDEX = "--extra-index-url https://ci:{secret}@host/simple vllm tokenizers==0.2 tiktoken>=0.9"
+SHOWN = "--extra-index-url https://***@host/simple vllm tokenizers==0.2 tiktoken>=0.9"
+
+
+@pytest.mark.parametrize("status", [0, 4])
+def test_the_password_of_an_index_is_nowhere_in_the_log(status: int, job: Job) -> None:
+    secret = "s3cr3t-P4ss"
+    job.installer(
+        text=f'echo "looking in $*"; echo "error: https://u:{secret}@h/x" >&2; [ {status} = 0 ] || exit {status}'
+    )
+    done = job.run(BKGEN_INSTALL=INDEX.format(secret=secret), BKGEN_INSTALL_TRIES="2")
+    assert done.returncode == status
+    assert secret not in done.stdout + done.stderr
+    assert f"--- Install {SHOWN}\n" in done.stderr
+    assert "error: https://***@h/x\n" in done.stderr
+    if status == 0:
+        assert secret in job.called()[0]
+    else:
+        assert f"error: uv could not install {SHOWN} (status 4)" in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("probe", "shown"),
+    [
+        ("echo -H 'Authorization: Bearer SECRET' http://x/y", "echo -H 'Authorization: ***' http://x/y"),
+        ('echo --header "X-Auth-Token:SECRET"', 'echo --header "X-Auth-Token: ***"'),
+        ("echo -H 'Foo: SECRET'", "echo -H 'Foo: ***'"),
+        ("HF_TOKEN=SECRET env true", "HF_TOKEN=*** env true"),
+        ("echo --api-key SECRET --port 1", "echo --api-key *** --port 1"),
+        ("echo --password=SECRET", "echo --password=***"),
+        ("echo -u me:SECRET", "echo -u ***"),
+        ("echo 'https://h/x?access_token=SECRET&n=1'", "echo 'https://h/x?access_token=***&n=1'"),
+        ("echo git+https://SECRET@host/x.git", "echo git+https://***@host/x.git"),
+        ("echo python3 -u run.py --tokenizer x", "echo python3 -u run.py --tokenizer x"),
+    ],
+)
+def test_a_secret_of_the_probe_is_nowhere_in_the_log(probe: str, shown: str, job: Job) -> None:
+    for ending in ("", " ; exit 3"):
+        done = job.run(BKGEN_PROBE=probe + ending)
+        assert done.returncode == (3 if ending else 0)
+        assert "SECRET" not in done.stdout + done.stderr
+        assert f"--- Probe: {shown}{ending}\n" in done.stderr
+
+
+def test_a_daemon_that_the_probe_starts_does_not_hold_the_job_up(job: Job) -> None:
+    done = job.run(BKGEN_PROBE="sleep 50 & echo started")
+    assert (done.returncode, done.stdout) == (0, "tested\n")
+    assert "\nstarted\n" in done.stderr
+
+
+# -------------------------------------------------------------------------------------------- base branch
+
+
+@pytest.mark.parametrize(
+    ("value", "status", "merges"),
+    [(None, 0, False), ("0", 0, False), ("", 0, False), ("1", 1, True), ("yes", 1, False)],
+)
+def test_the_base_branch_is_merged_on_demand_and_before_anything_else(
+    value: str | None, status: int, merges: bool, job: Job
+) -> None:
+    """The name of the base is refused, which shows that it was merge_base_branch that looked at it."""
+    job.installer()
+    extra = {} if value is None else {"BKGEN_MERGE_BASE": value}
+    pull = {"BUILDKITE_PULL_REQUEST": "7", "BUILDKITE_PULL_REQUEST_BASE_BRANCH": "-x"}
+    done = job.run(BKGEN_INSTALL="pytest", **pull, **extra)
+    assert done.returncode == status
+    assert ("is not the name of a branch: '-x'" in done.stderr) == merges
+    assert bool(job.called()) == (status == 0)
+    assert ("BKGEN_MERGE_BASE is 1 or 0, not 'yes'" in done.stderr) == (value == "yes")
+
+
+def test_the_base_is_merged_once_for_all_scripts_of_a_job(job: Job) -> None:
+    inner = write_script(job.tmp_path / "inner.sh", f"source '{HARNESS}/setup-env.sh'\necho inner\n")
+    done = job.run(f"bash '{inner}'", BKGEN_MERGE_BASE="1")
+    assert (done.returncode, done.stdout) == (0, "inner\n")
+    assert done.stderr.count("not a pull request") == 1
 
 
 # ------------------------------------------------------------------------------------------------- probe
