@@ -78,6 +78,35 @@ def test_a_field_of_a_pod(cli: Cli, pod: str, field: str, code: str) -> None:
     assert [line for line in found if line.endswith(f"[{code}]") and f": k: {field}: " in line], found
 
 
+REFERENCE = "{name: T, valueFrom: {secretKeyRef: {name: a_b, key: k}}}"
+SECRET_AT = [
+    ('env: {A: "1"}, secrets: {T: "a_b/key"}', "1:32: k: pod.secrets.T"),
+    ('secrets: {OK: "a/key", T: "a_b/key"}, env: {A: "1"}', "1:30: k: pod.secrets.T"),
+    (
+        f'env: {{A: "1"}}, spec: {{containers: [{{name: container-0, env: [{REFERENCE}]}}]}}',
+        ": k: pod.spec.containers.0.env",
+    ),
+]
+
+
+@pytest.mark.parametrize(
+    ("pod", "place"), SECRET_AT, ids=["beside an env", "beside another secret", "in the raw spec"]
+)
+def test_a_fault_of_a_secret_stands_where_the_secret_is_named(cli: Cli, pod: str, place: str) -> None:
+    found = said(cli, f"pod: {{{pod}}}\nsteps:\n- {{command: a, key: k}}\n")
+    faults = [line for line in found if line.endswith("[pod-name-invalid]")]
+    assert len(faults) == 1, found
+    assert place in faults[0]
+
+
+def test_a_deadline_is_named_by_the_word_for_a_pod_too(cli: Cli) -> None:
+    pipeline = "pod: {active_deadline_minutes: 10}\nsteps:\n- {command: a, key: k, timeout_in_minutes: 30}\n"
+    root = cli.files({"bkgen.yml": SETTINGS, **suite("unit", pipeline)}).path
+    told = cli.run(root, "check").out
+    assert "[timeout-past-deadline]" in told
+    assert "hint: give it 30 minutes or more: active_deadline_minutes in pod" in told
+
+
 def test_a_native_pod_keeps_the_path_its_author_wrote(cli: Cli) -> None:
     volume = "{name: m, emptyDir: {medium: Memory}}"
     pod = f"{{podSpec: {{containers: [{{image: 'a/b:1'}}], volumes: [{volume}]}}}}"

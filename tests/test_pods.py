@@ -349,3 +349,30 @@ def test_a_cuda_image_of_the_step_on_a_cpu_pod_without_an_image_sees_nothing() -
 def test_shared_memory_of_size_0_is_named_by_the_author_s_word() -> None:
     text = "pod: {gpus: 1, memory: 8Gi, shm: 0}\n"
     assert said_of(text) == [("pod-shm-unlimited", "unit: pod.shm")]
+
+
+TWO_PROFILES = """\
+profiles:
+  h200: {gpu_resource: nvidia.com/gpu, image: "example/ci:1"}
+  mi300: {gpu_resource: amd.com/gpu, image: "example/ci:2"}
+"""
+
+
+@pytest.mark.parametrize(
+    ("pod", "mirror", "is_twice"),
+    [
+        pytest.param("gpus: 1", "h200: {}", True, id="on the profile that every pod has"),
+        pytest.param(
+            "gpus: 1, profile: mi300", "mi300: {soft_fail: true}", True, id="on the profile it names"
+        ),
+        pytest.param("gpus: 1", "mi300: {}", False, id="on another profile"),
+        pytest.param("gpus: 1", "h200: {pod: {gpus: 2}}", False, id="on its own, with another pod"),
+        pytest.param("gpus: 1", "h200: {env: {MODE: b}}", False, id="on its own, with another environment"),
+    ],
+)
+def test_a_mirror_is_no_second_run_of_the_same(pod: str, mirror: str, is_twice: bool) -> None:
+    step = f"{{key: a, command: ./run.sh, mirrors: {{{mirror}}}}}"
+    text = f"pod: {{{pod}, memory: 8Gi, shm: 1Gi}}\nsteps: [{step}]\n"
+    name = mirror.partition(":")[0]
+    found = [one for one in said_of(text, TWO_PROFILES) if one[0] == "spec-clash"]
+    assert found == ([("spec-clash", f"steps[0].mirrors.{name}")] if is_twice else [])

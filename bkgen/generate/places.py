@@ -52,9 +52,16 @@ def _words(path: Path, body: Mapping[str, Any]) -> Iterator[Path]:
     parts = [part for part in path if isinstance(part, str)]
     if "resources" in parts:
         yield (next((name for name in ("cpu", "memory") if name in parts), "gpus"),)
-    yield from ((_POD_WORDS[part],) for part in reversed(parts) if part in _POD_WORDS)
+    variable = _entry(path, body, ("env",))
+    from_secret = "valueFrom" in variable
+    if from_secret:
+        yield ("secrets", str(variable.get("name")))
+    for part in reversed(parts):
+        # What `env` says are values, so a reference under this name comes from elsewhere.
+        if part in _POD_WORDS and not (part == "env" and from_secret):
+            yield (_POD_WORDS[part],)
     if "volumes" in parts or "volumeMounts" in parts:
-        name = _volume(path, body)
+        name = _entry(path, body, ("volumes", "volumeMounts")).get("name")
         if name in _VOLUME_WORDS:
             yield (_VOLUME_WORDS[name],)
         else:
@@ -63,14 +70,14 @@ def _words(path: Path, body: Mapping[str, Any]) -> Iterator[Path]:
     yield from (("spec", *tail[:length]) for length in range(len(tail), 0, -1))
 
 
-def _volume(path: Path, body: Mapping[str, Any]) -> str | None:
-    """The name of the volume, or of the mount of one, that `path` leads into."""
+def _entry(path: Path, body: Mapping[str, Any], lists: tuple[str, ...]) -> Mapping[str, Any]:
+    """The entry of one of the `lists` that `path` leads into, empty where it leads into none."""
     value: Any = body
     for before, part in zip((None, *path), path, strict=False):
         try:
             value = value[part]
         except (LookupError, TypeError):
-            return None
-        if before in ("volumes", "volumeMounts"):
-            return value.get("name") if isinstance(value, Mapping) else None
-    return None
+            break
+        if before in lists:
+            return value if isinstance(value, Mapping) else {}
+    return {}

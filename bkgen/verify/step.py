@@ -111,7 +111,10 @@ def _timeout(step: Mapping[str, Any], context: Context) -> Iterator[Finding]:
     for pod in context.pods:
         if minutes > pod.deadline:
             message = f"the pod is ended after {pod.deadline:g} minutes, before this timeout of {minutes}"
-            hint = f"set jobActiveDeadlineSeconds: {minutes * 60} or more on the plugin, or a shorter timeout"
+            hint = (
+                f"give it {minutes} minutes or more: active_deadline_minutes in pod, or "
+                f"jobActiveDeadlineSeconds: {minutes * 60} on a kubernetes plugin; or set a shorter timeout"
+            )
             yield error("timeout-past-deadline", ("timeout_in_minutes",), message, hint)
 
 
