@@ -356,6 +356,40 @@ def test_a_skip_for_want_of_a_label_names_every_label_that_would_run_it() -> Non
     assert "run-ci-image" not in only.decision.remedy
 
 
+@pytest.mark.parametrize(
+    ("when", "files", "more", "reason"),
+    [
+        ({"labels": ["long"]}, ["docs/a.md"], {}, "every changed file is trivial"),
+        ({"labels": ["long"], "paths": ["src/**"]}, ["lib/a.py"], {}, "the changed file does not match its paths"),
+        ({"cadence": "nightly"}, ["docs/a.md"], {}, "every changed file is trivial"),
+        ({"labels": ["long"]}, ["docs/a.md"], {"labels": ("force-ci",)}, None),
+        ({"labels": ["long"]}, ["src/a.py"], {}, None),
+        ({"cadence": "nightly"}, ["src/a.py"], {}, None),
+    ],
+    ids=[
+        "a label and trivial files", "a label and other files", "a cadence's label and trivial files",
+        "forced already", "files that matter", "a cadence and files that matter",
+    ],
+)  # fmt: skip
+def test_a_remedy_by_label_really_runs_it(
+    when: dict[str, object], files: list[str], more: dict[str, tuple[str, ...]], reason: str | None
+) -> None:
+    given = settings(policy={**POLICY, "cadences": {"nightly": {"label": "run-ci-nightly"}}})
+    x = suite("x", when=when)
+    carried = more.get("labels", ())
+    (planned,) = plan([x], files, build=pull_request(labels=carried), given=given).suites
+    remedy = planned.decision.remedy
+    assert planned.decision.rule == "not-admitted"
+    assert ("force-ci" in remedy) == (reason is not None)
+    assert reason is None or remedy.endswith(f"; and force-ci as well, because {reason}")
+    label = "run-ci-nightly" if "cadence" in when else "run-ci-long"
+    assert label in remedy
+    for force in (True, False):
+        labels = (*carried, label, *(("force-ci",) if force else ()))
+        (again,) = plan([x], files, build=pull_request(labels=labels), given=given).suites
+        assert again.decision.runs == (force or reason is None)
+
+
 def test_labels_on_all_levels_have_to_be_admitted() -> None:
     steps = [{"group": "g", "when": {"labels": ["mp"]}, "steps": [
         {"command": "a", "key": "a", "when": {"labels": ["long"]}}, {"command": "b", "key": "b"}]}]  # fmt: skip

@@ -104,7 +104,7 @@ def _refused(subject: Subject, facts: Facts, path: tuple[str | int, ...], when: 
             "not-admitted",
             f"it is for {names} builds, and this is a {policy.cadence} one",
             Evidence(field=(*path, "cadence"), source=subject.source),
-            _cadence_remedy(facts, when.cadence),
+            _cadence_remedy(subject, facts, when.cadence),
         )
     if when.labels and not policy.labels & set(when.labels) and not _pushed_to(when.branches, facts):
         labels = ", ".join(widening_labels(settings.policy, when.labels))
@@ -113,15 +113,23 @@ def _refused(subject: Subject, facts: Facts, path: tuple[str | int, ...], when: 
             "not-admitted",
             f"it needs the label {' or '.join(when.labels)}: {policy.reason}",
             Evidence(labels=when.labels, field=(*path, "labels"), source=subject.source),
-            f"put one of these labels on the pull request: {labels}",
+            f"put one of these labels on the pull request: {labels}{_forced_as_well(subject, facts)}",
         )
     return None
 
 
-def _cadence_remedy(facts: Facts, cadences: tuple[str, ...]) -> str:
+def _forced_as_well(subject: Subject, facts: Facts) -> str:
+    """What has to be there besides a label that admits: relevance is asked next."""
+    then = next(decision for _, rule in ORDER[2:] if (decision := rule(subject, facts)) is not None)
+    return "" if then.runs else f"; and {facts.settings.filter.force_label} as well, because {then.reason}"
+
+
+def _cadence_remedy(subject: Subject, facts: Facts, cadences: tuple[str, ...]) -> str:
     declared = facts.settings.policy.cadences
     labels = [declared[name].label for name in cadences if name in declared and declared[name].label]
     by_label = f", or put the label {' or '.join(map(str, labels))} on the pull request" if labels else ""
+    if by_label:
+        by_label += _forced_as_well(subject, facts)
     return f"start a build with BKGEN_CADENCE={cadences[0]}{by_label}"
 
 
