@@ -25,8 +25,11 @@ probe | vllm) ;;
 esac
 [ -n "${MUSA_VISIBLE_DEVICES:-}" ] || die "MUSA_VISIBLE_DEVICES is not set; pipeline.yml or the agent sets it"
 export LMCACHE_DEVICE_BACKEND=musa
-# The machine keeps its own environment of MUSA, torch and vLLM; nothing is installed over it.
+# gpu-health.sh reads no tool of this vendor's, so the pod's or the machine's number of GPUs cannot be compared. What
+# the probe computes on the GPU is the only look at it.
+log "no tool for Moore Threads GPUs is known to the harness: nobody looks whether the GPU is free"
 export BKGEN_GPUS=0
+# The machine keeps its own environment of MUSA, torch and vLLM; nothing is installed over it.
 export BKGEN_INSTALL=${BKGEN_INSTALL-}
 export BKGEN_PROBE=${BKGEN_PROBE-}
 # shellcheck source=harness/setup-env.sh

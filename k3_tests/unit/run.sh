@@ -27,7 +27,7 @@ if [ -z "${BKGEN_INSTALL+set}" ]; then
   [ -f .venv/.bkgen-setup ] || export BKGEN_INSTALL="--editable .[dev]"
   export PATH=$PWD/.venv/bin:$PATH
 fi
-export BKGEN_GPUS=0
+export BKGEN_GPUS=${BKGEN_GPUS-0}
 export BKGEN_PROBE=${BKGEN_PROBE-"python3 -c 'import bkgen, pytest'"}
 # shellcheck source=harness/setup-env.sh
 source harness/setup-env.sh

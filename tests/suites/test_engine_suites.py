@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from suites.conftest import Tree
+from suites.conftest import Tree, executable
 
 SLOW = pytest.mark.slow
 
@@ -138,6 +138,49 @@ def test_a_job_without_its_gpus_ends_with_the_status_that_is_retried(
     assert result.returncode == 78, result.stdout
     assert said in result.stdout
     assert tree.calls() == []
+
+
+XPU_SMI = """#!/bin/sh
+case "$*" in
+"discovery -j") echo '{"device_list": [{"device_id": 0, "device_name": "Stand-in"}]}' ;;
+"discovery -d 0 -j") echo '{"memory_physical_size_byte": "68719476736"}' ;;
+"stats -d 0 -j") echo '{"device_level": [{"metrics_type": "XPUM_STATS_MEMORY_USED", "value": @USED@}]}' ;;
+"ps -j") echo '{"device_util_by_proc_list": []}' ;;
+*) exit 9 ;;
+esac
+"""
+
+
+@pytest.mark.parametrize(
+    ("used", "variables", "said"),
+    [
+        pytest.param("60000", {}, "8 % of 65536 MiB is free", id="somebody holds the GPU"),
+        pytest.param("10", {"BKGEN_GPUS": "2"}, "1 GPUs are seen, 2 asked for", id="the pod asked for two"),
+        pytest.param('"ERR"', {"BKGEN_GPUS": "1"}, "free memory cannot be read", id="it cannot be read"),
+    ],
+)
+def test_an_intel_gpu_is_looked_at_where_its_tool_is(
+    used: str, variables: dict[str, str], said: str, tree: Tree
+) -> None:
+    executable(tree.root.parent / "bin/xpu-smi", XPU_SMI.replace("@USED@", used))
+    result = tree.run("xpu/run.sh", "grpc", **variables)
+    assert result.returncode == 78, result.stdout
+    assert said in result.stdout
+    assert tree.calls() == []
+
+
+@pytest.mark.parametrize(
+    ("command", "said"),
+    [
+        (("xpu/run.sh", "zmq"), "xpu-smi is not in this image"),
+        (("musa/run.sh", "probe"), "no tool for Moore Threads GPUs is known"),
+    ],
+)
+def test_a_gpu_that_nobody_can_look_at_is_said(command: tuple[str, ...], said: str, tree: Tree) -> None:
+    """Whatever number the pod asked for; the probe that fails ends the run before an engine starts."""
+    result = tree.run(*command, BKGEN_GPUS="1", BKGEN_PROBE="exit 3", MUSA_VISIBLE_DEVICES="0")
+    assert result.returncode == 3, result.stdout
+    assert said in result.stdout
 
 
 @SLOW
