@@ -56,6 +56,10 @@ def config(old: str, new: str) -> dict[str, Content]:
     return {"bkgen.yml": SETTINGS.replace(old, new)}
 
 
+SHARDED = PIPELINE.replace(
+    "    expected_minutes: 10\n",
+    "    expected_minutes: 10\n    shards: {count: 2, by: pytest-split, durations: tests.json}\n",
+)
 SCRIPTS = {
     "a script that is not there": Case(
         "script-missing", SPEC, "./rnu.sh",
@@ -68,6 +72,15 @@ SCRIPTS = {
         "script-not-executable", "k3_tests/unit/scripts/a.py", "",
         {SPEC: PIPELINE.replace("./run.sh\n", "./scripts/a.py\n"), "k3_tests/unit/scripts/a.py": "#!/usr/bin/env python3\n"},
         {SPEC: PIPELINE.replace("./run.sh\n", "python3 k3_tests/unit/scripts/a.py\n"), "k3_tests/unit/scripts/a.py": "x = 1\n"},
+    ),
+    "a file of durations that is not there": Case(
+        "shards-durations-missing", SPEC, "tests.json", {SPEC: SHARDED}, {SPEC: SHARDED, "k3_tests/unit/tests.json": "{}\n"},
+        "there is no k3_tests/unit/tests.json",
+    ),
+    "a file of durations that git ignores": Case(
+        "shards-durations-missing", SPEC, "tests.json",
+        {SPEC: SHARDED, "k3_tests/unit/tests.json": "{}\n", ".gitignore": "tests.json\n"},
+        {SPEC: SHARDED, "k3_tests/unit/tests.json": "{}\n"}, "git ignores k3_tests/unit/tests.json", git=True,
     ),
     "a #! line in a file that nobody can start": Case(
         "script-run-bit", "k3_tests/unit/lib.sh", "",
@@ -398,6 +411,21 @@ TABLES = {
         {TABLE: "- changed: []\n  source: schedule\n  runs: [unit]\n"},
         "case 'all': 'unit' runs, and the case does not list it: src/core.py matches src/** "
         "(rule paths-match, k3_tests/unit/pipeline.yml:3:11)",
+    ),
+    "a directory among the changed files": Case(
+        "case-directory", TABLE, "./src", {TABLE: "- changed: [README.md, ./src]\n  runs: [unit]\n"},
+        {TABLE: "- changed: [./src/core.py, src//new/core.py]\n  runs: [unit]\n"}, "'src' is a directory",
+        git=True, also=frozenset({"case-missing-suite"}),
+    ),
+    "a directory among the changed files, outside git": Case(
+        "case-directory", TABLE, "src", {TABLE: "- changed: [src]\n  runs: []\n"}, {}, also=frozenset({"case-extra-suite"}),
+    ),
+    "a changed file from the root of the disk": Case(
+        "spec-value", TABLE, "/src/core.py", {TABLE: "- changed: [/src/core.py]\n  runs: [unit]\n"},
+        {TABLE: "- changed: [./src/core.py]\n  runs: [unit]\n"}, "not at the repository's",
+    ),
+    "a changed file outside the repository": Case(
+        "spec-value", TABLE, "src/../../x", {TABLE: "- changed: [src/../../x]\n  runs: []\n"}, {}, "is no file of the repository",
     ),
     "a suite that is none": Case(
         "case-unknown-suite", TABLE, "unti", {TABLE: "- changed: [README.md]\n  runs: [unti]\n"},

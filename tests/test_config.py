@@ -120,6 +120,14 @@ MISTAKES: dict[str, tuple[str | bytes, str]] = {
         STEP + "  expected_minutes: 30\n  timeout_in_minutes: 20\n", "stopped after 20 minutes but takes 30"),
     "a pod that is on": ("pod: on\n", "`pod` is a map or false"),
     "a step that runs nothing": ("steps: [{pod: {}}]\n", "the step runs nothing"),
+    "a key of a trigger on a command": (
+        STEP + "  async: true\n", "hint: 'async' belongs to a trigger step, and this is a command step; remove it"),
+    "a question on a command": (STEP + "  prompt: why\n", "hint: 'prompt' belongs to a block or input step, and this is"),
+    "a wait on a command": (STEP + "  wait: ~\n", "hint: 'wait' belongs to a wait step, and this is a command step"),
+    "a command's key on a wait in a group": (
+        "steps:\n- group: g\n  steps:\n  - {wait: ~, env: {A: b}}\n",
+        "steps[0].steps[0].env: unknown key [spec-unknown-key]\n  hint: 'env' belongs to a command step, and this is a wait step"),
+    "steps of which none is left": ("description: x\nsteps:\n  # - command: ./run.sh\n", f"{P}:2:7: steps: the key is here, but no step is below it"),
     "no word for an alias": (STEP + "  if_: x\n", "steps[0].if_: unknown key"),
 }  # fmt: skip
 

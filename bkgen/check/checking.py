@@ -7,6 +7,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from bkgen.check.commands import Named
+from bkgen.check.durations import duration_problems
 from bkgen.check.emitted import Emitted, emit_everything
 from bkgen.check.files import Disk, Listing, list_files
 from bkgen.check.inner_waits import wait_problems
@@ -16,7 +17,7 @@ from bkgen.check.python_files import python_problems
 from bkgen.check.reach import reach_problems
 from bkgen.check.scripts import script_problems, scripts_of
 from bkgen.check.silence import Ownership, kept, silence_problems
-from bkgen.check.tables import read_table, table_problems
+from bkgen.check.tables import directory_problems, read_table, table_problems
 from bkgen.config.load import SETTINGS_FILE, Reading, read_configuration
 from bkgen.config.trees import WorkTree
 from bkgen.errors import Diagnostic, Position, UserError, in_reading_order
@@ -84,6 +85,7 @@ def check_repository(root: Path, environ: Mapping[str, str]) -> Report:
     found += script_problems(scripts, reading.suites, reading.unread, disk)
     directories = (*(suite.directory for suite in reading.suites), *reading.unread)
     found += python_problems(directories, scripts, disk)
+    found += duration_problems(reading.suites, disk)
     settings = reading.settings
     lists = lists_of(reading.suites, settings, reading.settings_source)
     found += _patterns(reading, listed, lists)
@@ -94,7 +96,7 @@ def check_repository(root: Path, environ: Mapping[str, str]) -> Report:
         emitted = _emitted(reading, settings)
         found += emitted.problems
         found += _with_plan(reading, settings, emitted, scripts, disk)
-        table, cases = _table(tree, reading, settings, emitted)
+        table, cases = _table(tree, disk, reading, settings, emitted)
         found += table
     diagnostics, silenced = _after_silence(found, reading, scripts, emitted, disk)
     checked = Checked(
@@ -146,7 +148,7 @@ def _with_plan(
 
 
 def _table(
-    tree: WorkTree, reading: Reading, settings: Settings, emitted: Emitted
+    tree: WorkTree, disk: Disk, reading: Reading, settings: Settings, emitted: Emitted
 ) -> tuple[list[Diagnostic], int]:
     path = f"{settings.tests_dir}/{FILE}"
     try:
@@ -156,11 +158,13 @@ def _table(
     if table is None:
         return [], 0
     document, cases = table
+    directories = list(directory_problems(document, cases, tree, disk))
     if reading.suites and (
         emitted.plan is None or not _all_planned(emitted, reading.suites, _faulty(reading))
     ):
-        return [_skipped("the cases of this table", path)], 0
-    return list(table_problems(document, cases, reading.suites, reading.unread, settings)), len(cases)
+        return [*directories, _skipped("the cases of this table", path)], 0
+    found = table_problems(document, cases, reading.suites, reading.unread, settings)
+    return [*directories, *found], len(cases)
 
 
 def _all_planned(emitted: Emitted, suites: Iterable[Suite], faulty: set[str]) -> bool:

@@ -9,6 +9,7 @@ from pydantic import ValidationError
 
 from bkgen.build import Build
 from bkgen.changes import ChangedFile, ChangeSet
+from bkgen.check.files import Disk
 from bkgen.config.faults import diagnostics
 from bkgen.config.trees import Tree
 from bkgen.decide.decision import Decision
@@ -62,6 +63,19 @@ def read_table(tree: Tree, tests_dir: str) -> tuple[Document, tuple[PathCase, ..
         return document, PathTable.model_validate(document.value).root
     except ValidationError as error:
         raise UserError(diagnostics(error, document, PathTable)) from None
+
+
+def directory_problems(
+    document: Document, cases: Sequence[PathCase], tree: Tree, disk: Disk
+) -> Iterator[Diagnostic]:
+    """Directories among the changed files: git names the files in them, so patterns would tell otherwise."""
+    for index, case in enumerate(cases):
+        for place, path in enumerate(case.changed):
+            inside = disk.listing.below(path) if disk.listing else tree.entries(path)
+            if inside:
+                message = f"'{path}' is a directory, and what changes is a file"
+                hint = "name a file in it; one that is not there yet will do"
+                yield _fault(document, (index, "changed", place), case, "case-directory", message, hint)
 
 
 def table_problems(

@@ -1,12 +1,21 @@
 """What pydantic found wrong, said in the words of the file its author wrote."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from bkgen.errors import Diagnostic, did_you_mean, dotted, nearest
 from bkgen.scalars import described
+from bkgen.spec.steps import (
+    BlockStep,
+    CommandStep,
+    GroupStep,
+    InputStep,
+    TriggerStep,
+    WaitStep,
+    step_kind,
+)
 from bkgen.yamlio import Document
 
 _FORMS = "bkgen's docs/reference lists what may stand here; `bkgen schema` prints it for an editor"
@@ -23,9 +32,21 @@ _VALUE_HINTS = (
     ("a number is wanted", "write a number alone, such as 14 or 2.5"),
     ("`pod` is a map", "write 'pod: {}' for the default pod, 'pod: false' for none"),
     ("host_path or a claim", "keep one of the two"),
+    ("root of the disk", "write it without the leading '/', such as src/core.py"),
+    ("no file of the repository", "write the file's path from the repository's root, such as src/core.py"),
+    ("no step is below it", "write '- command: ./run.sh' below it, or remove the key: then ./run.sh runs"),
+    ("no directory below", "write a path from the repository's root, such as k3_tests"),
 )
 """What to do next, by a part of what is wrong; the first that is in it counts."""
 
+_STEPS: dict[str, type[BaseModel]] = {
+    "command": CommandStep,
+    "wait": WaitStep,
+    "block": BlockStep,
+    "input": InputStep,
+    "trigger": TriggerStep,
+    "group": GroupStep,
+}
 _SHAPES = {
     "map": "a map",
     "list": "a list",
@@ -48,7 +69,7 @@ def diagnostics(error: ValidationError, document: Document, model: type[BaseMode
             yield Diagnostic(
                 "spec-unknown-key",
                 "unknown key",
-                _unknown_hint(name, known),
+                _other_kind(name, path, document.value) if name in known else _unknown_hint(name, known),
                 document.position(path),
                 dotted(path),
             )
@@ -70,6 +91,21 @@ _OF_A_PODSPEC = {
     "initContainers": "put it under spec",
     "podSpec": "put what is in it under spec",
 }
+
+
+def _other_kind(name: str, path: Sequence[str | int], value: Any) -> str:
+    """The hint for a key that is known in this place, but to another kind of what may stand here."""
+    for part in path[:-1]:
+        value = value[part]
+    kinds = [kind for kind, model in _STEPS.items() if name in _keys(model)]
+    if len(path) < 3 or path[-3] != "steps" or not kinds:
+        return "it belongs to another form of what may stand here; remove it"
+    belongs = f"'{name}' belongs to a {' or '.join(kinds)} step"
+    return f"{belongs}, and this is a {step_kind(value)} step; remove it"
+
+
+def _keys(model: type[BaseModel]) -> set[str]:
+    return {field.alias or name for name, field in model.model_fields.items()}
 
 
 def _unknown_hint(name: str, known: Iterable[str]) -> str:

@@ -1,8 +1,9 @@
 """A path table: changes, and the suites that they should run. `check` puts each case to the real decision."""
 
+import posixpath
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, RootModel
+from pydantic import AfterValidator, BeforeValidator, RootModel
 
 from bkgen.spec.types import Boolean, Spec, Text
 from bkgen.spec.types import _listed as listed
@@ -16,12 +17,25 @@ Source = Literal["webhook", "api", "ui", "trigger_job", "schedule", "local"]
 _Names = Annotated[tuple[Text, ...], BeforeValidator(listed)]
 
 
+def _file(path: str) -> str:
+    """`path` as git writes it. ValueError for what can be no changed file of the repository."""
+    if path.startswith("/"):
+        raise ValueError(f"'{path}' starts at the root of the disk, not at the repository's")
+    below = posixpath.normpath(path)
+    if not path or path.endswith("/") or below in {".", ".."} or below.startswith("../"):
+        raise ValueError(f"'{path}' is no file of the repository")
+    return below
+
+
+_Files = Annotated[tuple[Annotated[Text, AfterValidator(_file)], ...], BeforeValidator(listed)]
+
+
 class PathCase(Spec):
     """One change and what it should run; everything else should be skipped."""
 
     name: Text = ""
     """What the case shows, for the report."""
-    changed: _Names = ()
+    changed: _Files = ()
     """The files that changed, relative to the repository's root."""
     labels: _Names = ()
     """The pull request's labels, prefix included."""

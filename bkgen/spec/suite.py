@@ -1,8 +1,8 @@
 """A suite: one directory's `pipeline.yml`, as its author wrote it."""
 
-from typing import Any, NamedTuple, Protocol
+from typing import Annotated, Any, NamedTuple, Protocol
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from bkgen.errors import Position
 from bkgen.spec import native
@@ -10,6 +10,13 @@ from bkgen.spec.pod import OptionalPod
 from bkgen.spec.steps import Steps
 from bkgen.spec.types import Boolean, Env, Spec, Text
 from bkgen.spec.when import When
+
+
+def _written(value: object) -> object:
+    # All steps commented out would otherwise become one that nobody wrote, with a pod of its own.
+    if value is None:
+        raise ValueError("the key is here, but no step is below it")
+    return value
 
 
 class SuiteSpec(Spec):
@@ -37,7 +44,7 @@ class SuiteSpec(Spec):
     """Buildkite secrets of every command step."""
     notify: native.Notify | None = None
     """Whom to tell about the build; joined over the selected suites."""
-    steps: Steps | None = None
+    steps: Annotated[Steps | None, BeforeValidator(_written)] = None
     """The steps. Absent: one command step that runs `./run.sh`."""
 
 

@@ -12,6 +12,12 @@ SCRIPTS: tuple[Code, ...] = (
         "root. A file that git ignores is on your machine only.",
     ),
     error(
+        "shards-durations-missing",
+        "A file of durations that is not there",
+        "`shards.durations` lies in the suite's own directory, and in git. Without it every test counts "
+        "alike, and one shard takes long.",
+    ),
+    error(
         "script-not-executable",
         "No run bit",
         "The step could not start it. git keeps the bit, so it is set there where the file is tracked.",
@@ -229,6 +235,11 @@ TABLES: tuple[Code, ...] = (
         "case-extra-suite",
         "A suite runs that the case does not list",
         "Either the case forgot it, or a pattern is too wide.",
+    ),
+    error(
+        "case-directory",
+        "A case with a directory among its changed files",
+        "git names the files in it, and a pattern such as `src/**` does not match `src` itself.",
     ),
     error(
         "case-unknown-suite",
