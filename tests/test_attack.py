@@ -470,10 +470,23 @@ def test_an_annotation_shows_names_and_obeys_none(text: str, changed: str) -> No
     }  # fmt: skip
     assert {token.content for token in tokens if token.type == "html_block"} <= {
         "<details open><summary>1 suite skipped</summary>\n", "</details>\n",
+        "<details open><summary>1 changed file</summary>\n", "<details><summary>1 changed file</summary>\n",
     }  # fmt: skip
     # GitHub's dialect makes links of these without any mark.
     assert not re.search(r"://|www\.|@all", body)
     assert text.replace("\n", r"\n") in "".join(child.content for child in inline)
+
+
+@pytest.mark.parametrize("name", ["---", "- a", "1. a", "+ a", "# a", "=", "    a"])
+def test_a_changed_file_begins_no_block_of_the_annotation(name: str) -> None:
+    tokens = MarkdownIt("commonmark").enable("table").parse(annotation(plan([memory_suite()], [name])))
+    assert not {token.type for token in tokens} & {
+        "hr",
+        "bullet_list_open",
+        "ordered_list_open",
+        "heading_open",
+    }
+    assert name.strip() in [token.content.replace("&#35;", "#") for token in tokens if token.type == "inline"]
 
 
 def test_an_annotation_says_how_many_warnings_it_leaves_out() -> None:

@@ -98,14 +98,15 @@ def test_the_annotation_counts_suites_and_jobs() -> None:
 def test_the_annotation_lists_the_first_changed_files_and_obeys_none_of_them() -> None:
     names = ["docs/<b>|x`.md", *(f"docs/{number:02}.md" for number in range(30))]
     body = annotation(plan([OPEN, LABELLED], names, given=GIVEN))
-    assert "<details open><summary>31 changed files</summary>\n\n- docs/" in body
+    assert "<details open><summary>31 changed files</summary>\n\n| Changed |\n| --- |\n| docs/" in body
     assert "&#60;b&#62;&#124;x&#96;.md (trivial)" in body
-    assert "- docs/18.md (trivial)\n- … and 11 more\n" in body
+    assert "| docs/18.md (trivial) |\n| … and 11 more |\n" in body
     assert "docs/19.md" not in body
     assert "| every changed file is trivial (docs/&#60;b&#62;&#124;x&#96;.md, among others) |" in body
     assert "| it needs the label long |" in body
     busy = annotation(plan([OPEN], ["docs/a.md", "src/core.py"]))
-    assert "<details><summary>2 changed files</summary>\n\n- docs/a.md (trivial)\n- src/core.py\n" in busy
+    assert "<details><summary>2 changed files</summary>\n\n| Changed |" in busy
+    assert "| docs/a.md (trivial) |\n| src/core.py |\n" in busy
     assert "changed file" not in annotation(plan([OPEN], UNKNOWN))
 
 

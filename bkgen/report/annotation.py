@@ -58,7 +58,8 @@ def annotation(plan: Plan, diagnostics: Iterable[Diagnostic] = ()) -> str:
     files = changed_files(plan)
     if files:
         summary = f"<summary>{counted(len(plan.facts.files), 'changed file')}</summary>"
-        parts.append(_folded(summary, "\n".join(f"- {escaped(file)}" for file in files), plan))
+        # In a cell nothing begins a list or a rule, whatever the file is called.
+        parts.append(_folded(summary, _table(("Changed",), ((file,) for file in files)), plan))
     parts.append(escaped(totals(plan)))
     return "\n\n".join(part for part in parts if part) + "\n"
 
