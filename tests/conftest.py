@@ -7,8 +7,13 @@ import os
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from bkrun import Cli
+
+# How long one example takes says more about the machine than about the code.
+settings.register_profile("bkgen", deadline=None)
+settings.load_profile("bkgen")
 
 FOREIGN = ("BUILDKITE", "BKGEN", "GIT_", "FAKE_")
 
