@@ -66,13 +66,17 @@ retry() {
     log "retry: called as 'retry ${*:1:2} …'; it takes TIMES DELAY COMMAND…"
     return 2
   fi
-  local times=$1 delay=$2 try status=0
+  local times=$1 delay=$2 try status=0 what
   shift 2
+  # A private function in front is of no use to the reader.
+  for what in "$@"; do
+    [[ $what == _bkgen_* ]] || break
+  done
   for ((try = 1; try <= times; try++)); do
     status=0
     "$@" || status=$?
     [ "$status" -ne 0 ] || return 0
-    log "try $try of $times of '$1' ended with status $status"
+    log "try $try of $times of '$what' ended with status $status"
     [ "$try" -eq "$times" ] || sleep "$delay"
   done
   return "$status"

@@ -174,6 +174,7 @@ def test_an_installation_is_tried_again_and_its_status_is_kept(job: Job) -> None
     done = job.run(BKGEN_INSTALL="pytest", BKGEN_INSTALL_TRIES="2")
     assert (done.returncode, done.stdout) == (9, "")
     assert "error: uv could not install pytest (status 9)" in done.stderr
+    assert "try 1 of 2 of 'uv' ended with status 9" in done.stderr
     assert (job.tmp_path / "more").read_text() == "x\nx\n"
 
 
