@@ -118,6 +118,9 @@ def _schema(model: type[BaseModel], title: str, *, extensible: bool) -> Schema:
         command = definitions["CommandStep"]["properties"]
         command["script"] = {**command["command"], "description": "An old name for `command`."}
         _tell_apart(root["properties"]["steps"])
+        # Absent steps are one; a key with nothing behind it is refused.
+        steps = root["properties"]["steps"]
+        steps["anyOf"] = [kind for kind in steps["anyOf"] if kind != {"type": "null"}]
         _tell_apart(definitions["GroupStep"]["properties"]["steps"])
     if extensible:
         root["patternProperties"] = {"^x-": {"description": "Yours: bkgen does not read it."}}

@@ -49,7 +49,7 @@ NAMES = {
         "declare it in bkgen.yml: policy.labels",
     ),
     "a cache where none is declared": ("pod: {caches: [models]}\n", "", "declare it in bkgen.yml: caches"),
-    "a preset where none is declared": (STEP + "  retry: infra\n", "", "declare it in bkgen.yml: retries"),
+    "a preset beside the one that is always there": (STEP + "  retry: once\n", "", "declared: infra"),
 }
 
 

@@ -106,6 +106,7 @@ WRONG = {
     "no shards": "steps: [{command: a, shards: 0}]",
     "a group in a group": "steps: [{group: A, steps: [{group: B, steps: [{command: a}]}]}]",
     "a group without steps": "steps: [{group: A, steps: []}]",
+    "steps of which none is left": "steps:\n",
     "a retry too often": "steps: [{command: a, retry: {automatic: {limit: 11}}}]",
     "a status that is none": "steps: [{command: a, retry: {automatic: [{exit_status: 256}]}}]",
     "a mount without a path": "pod: {mounts: [{name: a, host_path: /data}]}",
