@@ -33,6 +33,8 @@ from bkgen.agent.process import ANNOTATION_BYTES, capped
 from bkgen.agent.record import Record, record_key
 from bkgen.errors import BkgenError, EnvironmentFailure, UserError
 
+pytestmark = pytest.mark.slow
+
 FAKES = Path(__file__).parent / "fakes"
 
 

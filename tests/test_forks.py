@@ -12,6 +12,8 @@ from bkrun import SETTINGS, THREE, Cli, Result, pull_request_environ, suite, uni
 from gitrepo import Content, Link, PullRequest, clone
 from gitrepo import repository as new_repository
 
+pytestmark = pytest.mark.slow
+
 FORK = {
     "BUILDKITE_BRANCH": "someone:feature",
     "BUILDKITE_PULL_REQUEST_REPO": "https://example.invalid/someone/upstream.git",

@@ -9,6 +9,8 @@ import pytest
 
 from gitrepo import Checkout, PullRequest, change_set, paths, program, pull_request, repository
 
+pytestmark = pytest.mark.slow
+
 HOSTILE = """
 [diff]
     relative = true

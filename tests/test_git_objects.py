@@ -11,6 +11,8 @@ from hypothesis import strategies as st
 from bkgen.errors import EnvironmentFailure, UserError
 from gitrepo import Link, Program, paths, pull_request, reason, repository
 
+pytestmark = pytest.mark.slow
+
 SUITE = {
     "bkgen.yml": "version: 1\n",
     "k3_tests/unit/pipeline.yml": "steps: []\n",

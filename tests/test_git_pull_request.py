@@ -19,6 +19,8 @@ from gitrepo import (
     statuses,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def test_only_what_the_pull_request_changed_is_listed(tmp_path: Path) -> None:
     made = pull_request(tmp_path, {"src/core.py": "core = 2\n", "new/x.py": "x\n"})

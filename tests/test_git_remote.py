@@ -10,6 +10,8 @@ import pytest
 from bkgen.git.refs import is_legal_branch
 from gitrepo import PullRequest, change_set, clone, paths, pull_request, reason, repository
 
+pytestmark = pytest.mark.slow
+
 
 def test_stale_tracking_ref_is_brought_up_to_date(tmp_path: Path) -> None:
     made = pull_request(tmp_path)

@@ -20,6 +20,8 @@ from gitrepo import (
     repository,
 )
 
+pytestmark = pytest.mark.slow
+
 
 def _parted(path: Path, *, common: int = 0, main: int, feature: int) -> Checkout:
     """`common` commits, then `main` ones on the base and `feature` ones on a branch."""

@@ -198,6 +198,7 @@ def best_of_three(work: Callable[[], object]) -> float:
     return min(seconds)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("shared", [True, False], ids=["pods shared as objects", "pods equal in content"])
 def test_a_thousand_steps_with_forty_pods_are_verified_nearly_as_fast_as_they_are_written(
     shared: bool,

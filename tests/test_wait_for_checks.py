@@ -18,6 +18,8 @@ from bkrun import FAKES, Cli, Result, pull_request_environ
 from githubserver import LINK, Answer, GitHubServer, run, serving, status
 from gitrepo import PullRequest, pull_request
 
+pytestmark = pytest.mark.slow
+
 TOKEN = "ghp_secret0123456789"
 SUITE = {
     "src/core.py": "core = 2\n",

@@ -80,4 +80,4 @@ def test_the_agents_own_retries_lose_and_double_nothing(runs: dict[str, Run], na
     assert len(site.api.uploads) == case.uploads
     assert sorted(site.api.keys) == ["one", "two"] * case.uploads
     assert len({request.body["uuid"] for request in site.api.seen("upload")}) == 1
-    assert ("bkgen" in site.api.annotations) == (case.status == 0)
+    assert (site.api.annotations["bkgen"]["style"] == "error") == (case.status != 0)
