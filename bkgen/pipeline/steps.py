@@ -202,9 +202,7 @@ def _adopted(entry: Any, plugin: Mapping[str, Any]) -> Any:
         return entry
     # What is no map goes on as it is written, for verify to refuse.
     return {
-        name: plugin
-        if is_kubernetes(name) and (config is None or isinstance(config, Mapping))
-        else config
+        name: plugin if is_kubernetes(name) and (config is None or isinstance(config, Mapping)) else config
         for name, config in entry.items()
     }
 

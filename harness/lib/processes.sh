@@ -173,6 +173,7 @@ _bkgen_catch_exit() {
   _bkgen_marks_before=${BKGEN_JOB_MARKS:-}
   _bkgen_exit_owner=$BASHPID
   _bkgen_mark=$mark _bkgen_guard=''
+  # shellcheck disable=SC2154 # the arithmetic in the trap assigns it
   trap '(( (_bkgen_status = $?) || 1 )); : & _bkgen_at_exit "$_bkgen_status"' EXIT
   trap 'trap - INT; kill -INT "$BASHPID"' INT
   functions=$(declare -f _bkgen_watch _bkgen_alive _bkgen_end_all _bkgen_marked _bkgen_processes \
